@@ -3,8 +3,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BINARY := target/release/spanwise
 CARGO := cargo
-# Tests use what the program was built with, which is most of a build; our own
-# code is built for them with assertions and overflow checks.
+# Tests share the program's compiled dependencies, which are most of a build. Our own code is built
+# for them with assertions and overflow checks.
 CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
            CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 18
 
-# ---- what the build needs --------------------------------------------------
+# ---- prerequisites of the build --------------------------------------------------
 
 setup: ## Install what building and testing need (Debian packages)
 	@scripts/setup.sh
@@ -25,8 +25,8 @@ web/node_modules/.package-lock.json: web/package-lock.json
 	cd web && npm ci --no-audit --no-fund
 	@touch $@
 
-# A stamp and not web/dist/index.html, which the build of the crate puts there
-# as a placeholder where the UI has not been built.
+# A stamp instead of web/dist/index.html, because the crate's build creates that file as a
+# placeholder if the UI has not been built.
 UI := web/node_modules/.ui-built
 $(UI): web/node_modules/.package-lock.json $(shell find web/src web/index.html web/vite.config.ts web/public -type f 2>/dev/null)
 	cd web && npm run build
@@ -34,7 +34,7 @@ $(UI): web/node_modules/.package-lock.json $(shell find web/src web/index.html w
 
 web: $(UI) ## Build the UI
 
-# Maven leaves a jar alone that has not changed.
+# Maven does not update the time of an unchanged jar, so it is touched.
 HELPER := target/java-helper/spanwise-java-helper.jar
 $(HELPER): agents/jvm/pom.xml $(shell find agents/jvm/src -type f)
 	mvn -q -B -f agents/jvm/pom.xml package
@@ -45,8 +45,8 @@ java-helper: setup $(HELPER) ## Build the helper for Java, which the program tak
 build: setup web $(HELPER) ## Build the program
 	$(CARGO) build --release --locked -p spanwise
 
-# A smaller program, for a longer build. The linker merges functions of the same code,
-# and packs relocations, which needs glibc 2.36 or newer where the program runs.
+# A smaller program, at the price of a longer build. The linker merges identical functions and packs
+# relocations, which requires glibc 2.36 or newer on the target.
 PACKAGED := target/dist/spanwise
 package: setup web $(HELPER) ## Build the program for others: small, stripped, target/dist/spanwise
 	RUSTFLAGS="-Clink-arg=-fuse-ld=lld -Clink-arg=-Wl,--icf=all,-z,pack-relative-relocs" \
@@ -77,11 +77,10 @@ lint: setup web/node_modules/.package-lock.json ## Formatting and lints; warning
 
 # ---- tests -----------------------------------------------------------------
 
-# In this order: unit tests leave their own build of the program behind.
+# The order matters: unit tests leave another build of the program behind.
 test: unit e2e browser ## Everything that must hold
 
-# Property tests draw the same cases every time here; `make test-properties`
-# draws others.
+# Property tests use the same cases every time; `make test-properties` uses random ones.
 unit: export PROPTEST_RNG_SEED := 20261122
 unit: setup web/node_modules/.package-lock.json $(HELPER) ## Unit, property, contract and recorded-stream tests
 	$(CHECKED) $(CARGO) test --release --workspace --locked

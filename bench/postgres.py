@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a benchmark's own."""
+"""A PostgreSQL server for benchmarks."""
 
 import glob
 import os
@@ -10,7 +10,7 @@ from programs import fail, wait_for
 
 
 def tool(name):
-    """Debian keeps the server's programs out of PATH, and pgbench with them."""
+    """Debian keeps the server's programs and pgbench out of PATH."""
     found = sorted(glob.glob(f"/usr/lib/postgresql/*/bin/{name}"), key=lambda path: int(path.split("/")[4]))
     if not found:
         fail(f"{name} is missing; apt-get install postgresql")
@@ -18,8 +18,8 @@ def tool(name):
 
 
 def unprivileged(wanted):
-    """The user to run a database as, which refuses to run as root; none where
-    this is not root."""
+    """The user to run a database as, because it refuses to run as root; None if this is not root.
+    """
     if os.geteuid() != 0:
         return None
     for name in (wanted, "nobody"):
@@ -31,7 +31,7 @@ def unprivileged(wanted):
 
 
 def start(programs, port):
-    """Starts one with the user `bench`, who needs no password."""
+    """Starts a server with the user `bench`, who needs no password."""
     user = unprivileged("postgres")
     directory = programs.directory / "postgresql"
     directory.mkdir(mode=0o700)
@@ -43,6 +43,6 @@ def start(programs, port):
     programs.start(
         "postgresql", tool("postgres"), "-D", directory, "-p", port, "-c", "listen_addresses=127.0.0.1",
         "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=120",
-        # Its fast shutdown: it does not wait for clients.
+        # PostgreSQL's fast shutdown, which does not wait for clients.
         ends_on=signal.SIGINT, **as_user)
     wait_for(port)

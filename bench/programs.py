@@ -1,5 +1,6 @@
-"""What the benchmarks share: programs that are started and ended with the run,
-what they use, and an agent with a sink."""
+"""Helpers for benchmarks: programs that are started and ended with the run, their resource usage,
+and an agent with a sink.
+"""
 
 import contextlib
 import json
@@ -13,17 +14,17 @@ import sys
 import time
 
 ATTACH_SECONDS = 20
-# Debian keeps servers where users do not look for programs.
+# Debian keeps servers out of users' PATH.
 os.environ["PATH"] += ":/usr/sbin:/sbin"
 
 
 def fail(text):
-    """Ends the run, and says why."""
+    """Ends the run with a message."""
     sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: {text}")
 
 
 def end_on_signals():
-    """Lets SIGTERM end the run as Ctrl-C does: with all that it started."""
+    """Makes SIGTERM end the run like Ctrl-C, with all its programs."""
     def end(*_):
         raise KeyboardInterrupt
 
@@ -38,7 +39,7 @@ def free_port():
 
 
 def wait_for(port, seconds=20, address="127.0.0.1"):
-    """Until somebody listens there."""
+    """Waits until the port is open."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:
@@ -50,8 +51,7 @@ def wait_for(port, seconds=20, address="127.0.0.1"):
 
 
 def need(packages):
-    """Ends the run where a program is missing; `packages` names the Debian
-    package of each."""
+    """Ends the run if a program is missing. `packages` names the Debian package of each."""
     missing = [package for program, package in packages.items() if not shutil.which(program)]
     if missing:
         fail(f"programs are missing; apt-get install {' '.join(sorted(set(missing)))}")
@@ -63,14 +63,13 @@ def cpu_seconds(process):
 
 
 def times_seconds(pid):
-    """Of a process: user and system time, and those of its children that have ended and been
-    waited for."""
+    """User and system time of a process, and those of its children that have been waited for."""
     stat = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return [int(ticks) / os.sysconf("SC_CLK_TCK") for ticks in stat[11:15]]
 
 
 def family(pid):
-    """A process and all that come from it."""
+    """A process and all its descendants."""
     found = [pid]
     for children in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -79,17 +78,17 @@ def family(pid):
 
 
 def family_seconds(pid):
-    """Processor time of a process and of all that come from it, in seconds."""
+    """Processor time of a process and its descendants, in seconds."""
     seconds = 0
     for one in family(pid):
-        # What ends meanwhile leaves its time to its parent.
+        # The time of processes that end meanwhile is added to their parent.
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             seconds += sum(times_seconds(one))
     return seconds
 
 
 def busy_and_all():
-    """The machine's processor time so far, in seconds: busy, and all."""
+    """The host's processor time so far, in seconds: busy, and total."""
     ticks = [int(word) for word in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     idle = ticks[3] + ticks[4]
     return tuple(count / os.sysconf("SC_CLK_TCK") for count in (sum(ticks) - idle, sum(ticks)))
@@ -100,8 +99,9 @@ BPF_ACCOUNT = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
 
 @contextlib.contextmanager
 def bpf_account():
-    """Within it the kernel counts runs of BPF programs, and takes their time (Linux 5.1,
-    kernel.bpf_stats_enabled): that costs each run two looks at the clock."""
+    """Inside it, the kernel counts and times runs of BPF programs (Linux 5.1,
+    kernel.bpf_stats_enabled). This costs each run two readings of the clock.
+    """
     before = BPF_ACCOUNT.read_text()
     BPF_ACCOUNT.write_text("1")
     try:
@@ -111,8 +111,7 @@ def bpf_account():
 
 
 def bpf_runs(process):
-    """How often the BPF programs of a process have run, as far as that was counted, and how
-    long, in seconds."""
+    """The number of counted runs of a process's BPF programs, and their time in seconds."""
     programs = {}
     for file in pathlib.Path(f"/proc/{process.pid}/fdinfo").glob("*"):
         # Files come and go.
@@ -124,7 +123,7 @@ def bpf_runs(process):
 
 
 def memory_mb(process, field):
-    """`VmRSS`, what of a process is resident now, or `VmHWM`, the most so far."""
+    """`VmRSS`, the resident memory of a process, or `VmHWM`, its maximum."""
     for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) / 1024
@@ -132,15 +131,14 @@ def memory_mb(process, field):
 
 
 class Programs:
-    """What was started here; all of it ends with the run."""
+    """Programs that end with the run."""
 
     def __init__(self, directory):
         self.directory = pathlib.Path(directory)
         self.running = []
 
     def start(self, name, *command, core=None, ends_on=signal.SIGTERM, **options):
-        """Starts a program, on one core where one is named; what it says goes to
-        `NAME.log`."""
+        """Starts a program, optionally on one core. Its output goes to `NAME.log`."""
         pinned = ["taskset", "-c", core] if core is not None else []
         options = {"cwd": self.directory, "stdin": subprocess.DEVNULL} | options
         with open(self.log(name), "ab") as log:
@@ -154,7 +152,7 @@ class Programs:
         return self.directory / f"{name}.log"
 
     def run(self, name, *command, **options):
-        """Runs a program to its end; returns what it said."""
+        """Runs a program to its end. Returns its output."""
         options = {"cwd": self.directory, "stdin": subprocess.DEVNULL} | options
         done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", **options)
@@ -163,7 +161,7 @@ class Programs:
         return done.stdout
 
     def check(self, name, process):
-        """Ends the run where the program has ended."""
+        """Ends the run if the program has ended."""
         if process.poll() is not None:
             fail(f"{name} ended with code {process.returncode}:\n{self.log(name).read_text()[-2000:]}")
 
@@ -182,7 +180,7 @@ class Programs:
 
 
 class Sink:
-    """Takes what agents send, and forgets it (`bench/sink`)."""
+    """Receives and discards what agents send (`bench/sink`)."""
 
     def __init__(self, programs, binary, kinds=False, core=None):
         self.port = free_port()
@@ -193,17 +191,17 @@ class Sink:
         wait_for(self.port)
 
     def report(self):
-        """What came, as of the last second."""
+        """What was received, at most a second ago."""
         return json.loads(self.path.read_text())
 
     def counters(self):
-        """What the agent counted, as of the last second or two."""
+        """The agent's counters, at most two seconds old."""
         agents = [facts for facts in self.report()["agents"].values() if facts]
         return agents[-1]["counters"] if agents else {}
 
 
 def start_agent(programs, spanwise, url, *flags, core=None):
-    """Starts an agent; returns when it watches."""
+    """Starts an agent. Returns when it is capturing."""
     log = programs.log("agent")
     said = log.stat().st_size if log.exists() else 0
     agent = programs.start("agent", spanwise, "agent", "--server", url, *flags, core=core)

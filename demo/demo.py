@@ -26,19 +26,19 @@ STOP_SECONDS = 15
 
 
 class Tracer:
-    """`spanwise up` with a data directory of its own, which goes with it."""
+    """`spanwise up` with a temporary data directory."""
 
     def __init__(self, program, http):
         self.url = f"http://127.0.0.1:{http}"
         self.data = tempfile.mkdtemp(prefix="spanwise-demo-")
         LOG.mkdir(parents=True, exist_ok=True)
-        # Beside the shop's logs, which its start removes.
+        # Beside the shop's logs. The shop's start removes that directory.
         self.log = os.path.join(self.data, "spanwise.log")
         command = [os.path.abspath(program), "up", "--data", os.path.join(self.data, "spans"),
                    "--config", str(DEMO / "spanwise.toml"), "--http", str(http)]
         try:
             with open(self.log, "wb") as log:
-                # A session of its own: the terminal's Ctrl-C is for this script.
+                # In a new session, so that the terminal's Ctrl-C only reaches this script.
                 self.process = subprocess.Popen(command, stdout=log, stderr=log,
                                                 start_new_session=True)
         except OSError as error:

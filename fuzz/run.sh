@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
-# Runs fuzz targets for some seconds of processor time each:
+# Runs each fuzz target for this many seconds of processor time:
+#
 #   fuzz/run.sh SECONDS [TARGET…]
 #
-# A target is a parser: of a protocol between traced processes, by its name in
-# spans; of their executables (`program`); or of what is sent to the server.
-# `traffic` is all protocols together, with the guess which one is spoken.
+# A target is a parser: of a protocol between traced processes, by its name in spans; of executables
+# (`program`); or of data that is sent to the server. `traffic` is all protocols together, including
+# their recognition.
 #
-# LLVM's coverage instruments and libFuzzer work with the stable toolchain; only
-# the sanitizers do not, and of those there is little need: what parses outside
-# bytes here has no unsafe code, but that texts of a batch are not validated
-# again, which is asserted here.
+# LLVM's coverage instrumentation and libFuzzer work with the stable toolchain. Sanitizers do not,
+# but they are hardly needed: the parsers contain no unsafe code, except that texts of a batch are
+# not validated again, which is asserted here.
 #
-# Protocols and OTLP begin with what was recorded of them (tests/recorded), which
-# is written to fuzz/seeds/. What was learnt is kept in fuzz/corpus/, so that the
-# next run goes on from there. Neither is in the repository. An input that breaks
-# something is left in fuzz/found/, and is tried again by:
+# Protocols and OTLP start with recorded data (tests/recorded), which is written to fuzz/seeds/.
+# Inputs that reach new code are kept in fuzz/corpus/, where the next run continues. Neither
+# directory is in the repository. An input that breaks something is saved in fuzz/found/. To repeat
+# it:
+#
 #   fuzz/run.sh 0 TARGET FILE
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -29,7 +30,7 @@ all=("${protocols[@]}" traffic program plugin otlp otap zipkin jaeger flight com
 host=$(rustc -vV | sed -n 's/^host: //p')
 build=${CARGO_TARGET_DIR:-$PWD/target}
 
-# The fuzzer's flags reach neither build scripts nor macros, as a target is named.
+# The build has a `--target`, so these flags do not affect build scripts and macros.
 RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module \
 -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -37,7 +38,7 @@ RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module \
 -Cllvm-args=-sanitizer-coverage-trace-compares" \
     cargo build --quiet --release --locked --target "$host" --target-dir "$build"
 
-# What runs a target, and which dictionary helps it.
+# Chooses the program and the dictionary of a target.
 choose() {
     program=$build/$host/release/$1
     words=dictionaries/$1
@@ -51,7 +52,7 @@ choose() {
     esac
 }
 
-# Seconds of processor time that what ran from here had, but for the system's.
+# Prints the seconds of user time of the programs that this script has run.
 used() {
     awk -v hertz="$(getconf CLK_TCK)" '{ print int($16 / hertz) }' "/proc/$$/stat"
 }
@@ -66,7 +67,7 @@ fi
 mkdir -p found
 for target in "$@"; do
     choose "$target"
-    # Targets that have seeds write them when they start.
+    # Targets that have seeds write them at startup.
     export FUZZ_SEEDS=seeds/$target
     mkdir -p "corpus/$target" "$FUZZ_SEEDS"
     dictionary=()
@@ -74,9 +75,8 @@ for target in "$@"; do
     log=$(mktemp)
     before=$(used)
     runs=0
-    # libFuzzer counts time by the clock: where others use the processor, too, it
-    # is run again until it has had its share, and an input may seem slow that only
-    # had to wait.
+    # libFuzzer measures elapsed time. If other programs use the processor, too, it is run again
+    # until it has had its share. An input may then appear slow only because it had to wait.
     while left=$((seconds - $(used) + before)) && [ "$left" -gt 0 ]; do
         if ! "$program" "corpus/$target" "$FUZZ_SEEDS" "${dictionary[@]}" \
             -max_total_time="$left" -max_len=65536 -len_control=20 -timeout=120 \

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs what building and testing need, where it is missing. Debian and its
-# derivatives; elsewhere it says what to install.
+# Installs missing packages for building and testing on Debian and its derivatives. Elsewhere it
+# prints what to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# What for: `all` (the default), `cluster` for the tests of a ClickHouse cluster,
-# `kernels` for virtual machines, `soak`, `accuracy` and `end-to-end` for benchmarks,
-# anything else for building alone.
+# The purpose: `all` (the default), `cluster` for the tests of a ClickHouse cluster, `kernels` for
+# virtual machines, `soak`, `accuracy` and `end-to-end` for benchmarks, anything else for building
+# only.
 for=${SPANWISE_SETUP:-all}
 stamp=target/.setup-$for-done
 [ -e "$stamp" ] && [ "$stamp" -nt scripts/setup.sh ] && exit 0
@@ -28,7 +28,7 @@ needs=(
     gcc:gcc
     curl:curl
 )
-# The tests drive real programs; the JDK and Maven build the helper for Java as well.
+# The tests run real programs. The JDK and Maven also build the helper for Java.
 if [ "$for" = all ]; then
     needs+=(
         chromium:chromium
@@ -114,7 +114,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     sudo=; [ "$(id -u)" = 0 ] || sudo=sudo
     echo "installing: ${missing[*]}"
     $sudo apt-get update -qq
-    # Installing a server must not start one here.
+    # Installing a server must not start it.
     policy=/usr/sbin/policy-rc.d
     made_policy=
     if [ ! -e $policy ] && [ -z "$sudo" ]; then

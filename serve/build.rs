@@ -1,5 +1,5 @@
-//! Puts a page in the UI's place where the UI has not been built, so that the
-//! crate compiles without Node.js.
+//! Creates a placeholder page if the UI has not been built, so that the crate compiles without
+//! Node.js.
 
 use std::fs;
 use std::path::Path;

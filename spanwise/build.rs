@@ -1,5 +1,5 @@
-//! Takes the helper for Java into the program, where it has been built: `make java-helper`
-//! does that, for which it needs a JDK. Without it the crate compiles all the same.
+//! Embeds the helper for Java, if it has been built by `make java-helper`, which needs a JDK.
+//! Without it the crate compiles anyway.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -8,7 +8,7 @@ fn main() {
     let built = Path::new("../target/java-helper");
     let jar = built.join("spanwise-java-helper.jar");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    // A directory that is not there would have this run with every build.
+    // If the directory did not exist, this script would run in every build.
     fs::create_dir_all(built)
         .unwrap_or_else(|error| panic!("cannot make {}: {error}", built.display()));
     println!("cargo:rerun-if-changed={}", built.display());

@@ -2,7 +2,7 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
 
-// Where `npm run dev` finds the API: the program itself, or the fixture server.
+// The API for `npm run dev`: the program itself, or the fixture server.
 const api = process.env["SPANWISE_API"] ?? "http://127.0.0.1:7070";
 
 export default defineConfig({

@@ -6,8 +6,9 @@ import java.util.concurrent.Executors;
 import java.util.stream.IntStream;
 
 /**
- * What a hand-over costs, in nanoseconds of the wall clock: `java Cost.java`, and once more with the
- * helper (`java -javaagent:spanwise-java-helper.jar Cost.java`). The difference is what it adds.
+ * Measures the cost of a hand-over in wall-clock nanoseconds: `java Cost.java`, and again with the
+ * helper (`java -javaagent:spanwise-java-helper.jar Cost.java`). The difference is the helper's
+ * cost.
  */
 public class Cost {
     static final int TIMES = 300_000;

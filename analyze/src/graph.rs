@@ -1,4 +1,4 @@
-//! The service graph: who calls whom, how often, how well and how fast.
+//! The service graph: which service calls which, with rates, errors and durations.
 
 use std::cmp::Reverse;
 
@@ -8,7 +8,7 @@ use spanwise_model::{Capture, Evidence, Kind, ServiceKind, SpanId, System};
 use crate::names::{Name, Names};
 use crate::quantile::quantile;
 
-/// What the graph needs of a span.
+/// The parts of a span that the graph needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Call {
     /// `span_id`.
@@ -31,7 +31,7 @@ pub struct Call {
     pub duration_nano: i64,
     /// `confidence`.
     pub confidence: Option<f32>,
-    /// `server_address` and `server_port`, where known.
+    /// `server_address` and `server_port`, if known.
     pub server: Option<Address>,
 }
 
@@ -41,40 +41,40 @@ pub type Address = (Name, Option<u16>);
 /// A service graph.
 #[derive(Debug, Clone, Default)]
 pub struct Graph {
-    /// Its nodes, by name.
+    /// Nodes, sorted by name.
     pub nodes: Vec<GraphNode>,
-    /// Its edges, by names and protocol.
+    /// Edges, sorted by names and protocol.
     pub edges: Vec<GraphEdge>,
 }
 
-/// Something that is called, or calls.
+/// A service, or something that services call.
 #[derive(Debug, Clone)]
 pub struct GraphNode {
-    /// The service, or `PROTOCOL ADDRESS:PORT` of what was not seen itself.
+    /// The service's name, or `PROTOCOL ADDRESS:PORT` of a peer that was not captured.
     pub name: String,
-    /// What it is, by what it is asked.
+    /// The kind of service, according to the protocols by which it is called.
     pub kind: ServiceKind,
-    /// OpenTelemetry's name of the database or messaging system that it is.
+    /// OpenTelemetry's name of the database or messaging system.
     pub system: Option<&'static str>,
-    /// Protocols that it was called by.
+    /// Protocols by which it was called.
     pub protocols: Vec<String>,
-    /// What was asked of it.
+    /// Figures of the requests to it.
     pub figures: Figures,
 }
 
-/// Calls from one node to another by one protocol; messages go from who sends them to
-/// the broker, and from there to who takes them.
+/// Calls between two nodes by one protocol. Messages have an edge from the producer to the broker,
+/// and one from the broker to the consumer.
 #[derive(Debug, Clone)]
 pub struct GraphEdge {
-    /// Who calls.
+    /// The caller.
     pub client: String,
-    /// Who is called.
+    /// The called node.
     pub server: String,
-    /// By which protocol; empty where unknown.
+    /// The protocol; empty if unknown.
     pub protocol: String,
-    /// How it went, as the caller saw it.
+    /// Figures from the caller's side.
     pub figures: Figures,
-    /// Calls whose link to the other side is certain, as a share.
+    /// Share of calls whose link to the other side is certain.
     pub certain_share: f64,
 }
 
@@ -83,7 +83,7 @@ pub struct GraphEdge {
 pub struct Figures {
     /// Requests.
     pub requests: u64,
-    /// Those that failed.
+    /// Failed requests.
     pub errors: u64,
     /// Median duration.
     pub p50_nano: i64,
@@ -119,11 +119,11 @@ impl Tally {
     }
 }
 
-/// A node while it is counted.
+/// A node during counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Node {
     Service(Name),
-    /// What was not seen itself, by the protocol that is spoken to it and its place.
+    /// A peer that was not captured, by protocol and address.
     Unseen(Option<Name>, Option<Address>),
 }
 
@@ -133,14 +133,14 @@ struct Served {
     protocols: AHashSet<Name>,
 }
 
-/// The calls, each by its place, and which hang under which.
+/// The calls with their relations. Calls are referred to by index.
 struct Calls<'a> {
     calls: &'a [Call],
     names: &'a Names,
     /// The parent of each call.
     parents: Vec<Option<u32>>,
-    /// Of each call, the first one below it that the kernel saw at a server, that it saw
-    /// at a client, and that another service's SDK reported.
+    /// For each call, the first descendant of each kind: captured at a server by the kernel,
+    /// captured at a client by the kernel, and reported by another service's SDK.
     at_server: Vec<Option<u32>>,
     at_client: Vec<Option<u32>>,
     of_other: Vec<Option<u32>>,
@@ -186,8 +186,8 @@ impl<'a> Calls<'a> {
         self.system(call).is_some_and(|system| system.kind == ServiceKind::Broker)
     }
 
-    /// A request that the service answered: seen by the kernel, or by an SDK where
-    /// the kernel did not see it.
+    /// Whether the call is a request that the service answered: captured by the kernel, or reported
+    /// by an SDK if the kernel did not capture it.
     fn is_served(&self, place: usize) -> bool {
         let call = &self.calls[place];
         match call.capture {
@@ -199,8 +199,8 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Whom a call is to, and whether that is certain. `None` for what is no call, and
-    /// for an SDK's where the kernel saw it too: then the kernel's view of it counts.
+    /// The called node, and whether that is certain. Returns `None` if the span is no call, or is
+    /// an SDK's span of a call that the kernel captured, too. Then the kernel's span counts.
     fn called(&self, place: usize) -> Option<(Node, bool)> {
         let call = &self.calls[place];
         let is_call = matches!(call.kind, Kind::Client | Kind::Producer)
@@ -213,7 +213,7 @@ impl<'a> Calls<'a> {
         if let Some(callee) = self.get(self.at_server[place]) {
             return Some((Node::Service(callee.service), certain(callee)));
         }
-        // Who takes a message is not whom it was sent to.
+        // The consumer of a message is not the called node; the broker is.
         let other = self.get(self.of_other[place]).filter(|_| !self.is_of_broker(call));
         match other {
             Some(callee) => Some((Node::Service(callee.service), certain(callee))),
@@ -222,7 +222,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// The broker from which a message is taken, where that itself was not seen.
+    /// The broker from which a message was consumed, if the broker itself was not captured.
     fn taken_from(&self, place: usize) -> Option<Node> {
         let call = &self.calls[place];
         let is_handed = call.capture == Capture::ServerProcess && self.parents[place].is_none();
@@ -230,7 +230,7 @@ impl<'a> Calls<'a> {
         if !is_taking || !self.is_of_broker(call) {
             return None;
         }
-        // To which it was sent, where that was seen.
+        // The broker to which it was sent, if that was captured.
         let sender = self.parents[place].map(|parent| parent as usize);
         let sent = sender.and_then(|sender| {
             let kernel = self.at_client[sender].map_or(sender, |kernel| kernel as usize);
@@ -241,8 +241,8 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// Where the span of each id is. Of two halves with one id it is the calling one: the
-/// other hangs under it, and what hangs under that names the same id.
+/// The index of each span id. If two halves share an id, the calling one counts: the other half is
+/// its child, and children of the other half refer to the same id.
 fn by_id(calls: &[Call]) -> AHashMap<SpanId, u32> {
     let is_calling = |call: &Call| matches!(call.kind, Kind::Client | Kind::Producer);
     let mut by_id = AHashMap::with_capacity(calls.len());
@@ -256,12 +256,11 @@ fn by_id(calls: &[Call]) -> AHashMap<SpanId, u32> {
 }
 
 impl Graph {
-    /// The graph of these spans. A call counts once: where the kernel saw an
-    /// SDK's call, the kernel's view of it counts; and so does one that was reported
-    /// twice.
+    /// The graph of these spans. Each call counts once, even if an SDK and the kernel both reported
+    /// it, or it was reported twice.
     pub fn of(mut calls: Vec<Call>, names: &Names) -> Self {
         let mut known = AHashSet::with_capacity(calls.len());
-        // The halves of a call may have one id, and begin at the same time.
+        // The halves of a call may have the same id and start.
         calls.retain(|call| {
             let Call { span_id, start_unix_nano, duration_nano, .. } = *call;
             let Call { service, kind, capture, .. } = *call;
@@ -276,7 +275,7 @@ impl Graph {
             if all.is_served(place) {
                 let served = nodes.entry(own).or_default();
                 served.tally.count(call, true);
-                // What a broker hands to a service makes it no broker.
+                // A service that consumes messages is not a broker.
                 served.protocols.extend(call.protocol.filter(|_| call.kind != Kind::Consumer));
             }
             let broker = all.taken_from(place);
@@ -326,7 +325,7 @@ fn named_nodes(nodes: AHashMap<Node, Served>, names: &Names) -> Vec<GraphNode> {
             let mut protocols: Vec<String> =
                 served.protocols.iter().map(|name| names.text(*name).to_owned()).collect();
             protocols.sort_unstable();
-            // What keeps data may be asked how it is by HTTP, too.
+            // A database may also answer health checks over HTTP.
             let system = protocols.iter().find_map(|protocol| System::named(protocol));
             let kind = match (system, node) {
                 (Some(system), _) => system.kind,
@@ -434,7 +433,7 @@ mod tests {
         made.call(2, Some(1), "a", Capture::ClientProcess, Kind::Client);
         made.call(3, Some(2), "b", Capture::ServerProcess, Kind::Server);
         made.call(4, Some(3), "b", Capture::App, Kind::Server);
-        // And one that was sent again.
+        // Includes a span that was sent again.
         made.call(2, Some(1), "a", Capture::ClientProcess, Kind::Client);
         let graph = made.graph();
         assert_eq!(edges(&graph), [("a", "b", 1)]);
@@ -485,7 +484,7 @@ mod tests {
             made.call(id, None, "a", Capture::App, Kind::Client);
             made.by(protocol);
         }
-        // A database that the kernel saw itself, and which answers HTTP as well.
+        // A captured database that answers HTTP as well.
         made.call(6, None, "mongod", Capture::ServerProcess, Kind::Server);
         made.by("mongodb");
         made.call(7, None, "mongod", Capture::ServerProcess, Kind::Server);
@@ -507,7 +506,7 @@ mod tests {
     #[test]
     fn messages_go_through_their_broker() {
         let mut made = Made::new();
-        // SDKs know no address.
+        // SDKs do not report the address.
         made.call(1, None, "shop", Capture::App, Kind::Producer).server = None;
         made.by("kafka");
         made.call(2, Some(1), "mail", Capture::App, Kind::Consumer).server = None;
@@ -522,7 +521,7 @@ mod tests {
                 ("shop", "service", None)
             ]
         );
-        // The kernel does, and may have seen the broker.
+        // The kernel reports it, and may have captured the broker.
         let mut made = Made::new();
         made.call(1, None, "shop", Capture::App, Kind::Producer);
         made.by("kafka");

@@ -1,13 +1,11 @@
-//! What people call the rows of a trace, read from the columns in which it
-//! stands, and not copied.
+//! Display names of a trace's rows, read from their columns without copying.
 
 use arrow::array::{Array, AsArray, Int32Array, RecordBatch};
 use arrow::datatypes::Int32Type;
 use spanwise_model::schema::column;
 use spanwise_model::{ModelError, RowRef, Status, Texts};
 
-/// The labels of the rows of several batches; [`RowRef::batch`] is a place
-/// among these.
+/// The labels of rows in several batches. [`RowRef::batch`] is an index into these.
 pub struct Labels<'a>(Vec<OfBatch<'a>>);
 
 struct OfBatch<'a> {
@@ -20,7 +18,7 @@ struct OfBatch<'a> {
 }
 
 impl<'a> Labels<'a> {
-    /// Columns that labels are read from.
+    /// The columns with labels.
     pub const COLUMNS: &'static [&'static str] = &[
         column::SERVICE,
         column::OPERATION,
@@ -33,7 +31,7 @@ impl<'a> Labels<'a> {
     /// The labels of these batches.
     ///
     /// # Errors
-    /// Where one of [`Self::COLUMNS`] is missing.
+    /// If one of [`Self::COLUMNS`] is missing.
     pub fn of(batches: &'a [RecordBatch]) -> Result<Self, ModelError> {
         let of_batch = |batch: &'a RecordBatch| {
             Ok(OfBatch {
@@ -75,14 +73,14 @@ impl<'a> Labels<'a> {
         self.text(at, |batch| batch.statuses.get(at.row as usize)) == Some(Status::Error.as_str())
     }
 
-    /// The protocol's own number of how it went.
+    /// The protocol's own status code.
     pub fn status_code(&self, at: RowRef) -> Option<i32> {
         let codes = self.0.get(usize::try_from(at.batch).ok()?)?.codes;
         let row = at.row as usize;
         (row < codes.len() && codes.is_valid(row)).then(|| codes.value(row))
     }
 
-    /// What the row says of its failure.
+    /// The row's error.
     pub fn error(&self, at: RowRef) -> Option<&'a str> {
         self.text(at, |batch| batch.errors.get(at.row as usize)).filter(|text| !text.is_empty())
     }

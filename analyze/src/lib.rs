@@ -1,4 +1,4 @@
-//! Traces to answers. Pure functions.
+//! Computes answers from traces. Pure functions.
 
 mod graph;
 mod labels;

@@ -1,12 +1,12 @@
-//! Texts as numbers: of many spans, few names are distinct.
+//! Interns texts, because many spans share few names.
 
 use ahash::AHashMap;
 
-/// A text of [`Names`].
+/// An interned text of [`Names`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(u32);
 
-/// Texts, each once.
+/// Interned texts.
 #[derive(Debug, Default)]
 pub struct Names {
     places: AHashMap<String, u32>,
@@ -14,7 +14,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The name that stands for a text.
+    /// Interns a text.
     pub fn name(&mut self, text: &str) -> Name {
         if let Some(place) = self.places.get(text) {
             return Name(*place);
@@ -25,7 +25,7 @@ impl Names {
         Name(place)
     }
 
-    /// The text for which a name stands.
+    /// The text of a name.
     pub fn text(&self, name: Name) -> &str {
         self.texts.get(name.0 as usize).map_or("", String::as_str)
     }

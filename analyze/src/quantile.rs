@@ -1,7 +1,6 @@
 //! Exact quantiles.
 
-/// The value below which `share` of the sorted values lie (nearest rank); 0 of
-/// none.
+/// The value below which `share` of the sorted values lie (nearest rank); 0 if there are none.
 pub fn quantile(sorted: &[i64], share: f64) -> i64 {
     let rank = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0)

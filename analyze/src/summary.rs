@@ -1,4 +1,4 @@
-//! A trace in a line: what a list of search results shows.
+//! Trace summaries for lists of search results.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,57 +8,57 @@ use spanwise_model::{Capture, Kind, TraceId};
 
 use crate::labels::Labels;
 
-/// One trace, summed up.
+/// The summary of one trace.
 #[derive(Debug, Clone)]
 pub struct TraceSummary {
-    /// Its id.
+    /// The trace id.
     pub trace_id: TraceId,
-    /// Its first root; `None` for a trace without spans.
+    /// The first root; `None` for a trace without spans.
     pub root: Option<RootSummary>,
     /// Earliest start.
     pub start_unix_nano: i64,
     /// From the earliest start to the latest end.
     pub duration_nano: i64,
-    /// Spans.
+    /// Number of spans.
     pub spans: usize,
-    /// Spans whose status is an error.
+    /// Number of spans whose status is an error.
     pub errors: usize,
     /// Services, busiest first.
     pub services: Vec<ServiceShare>,
-    /// Protocols, by name.
+    /// Protocols, sorted by name.
     pub protocols: Vec<String>,
-    /// Links below certainty.
+    /// Number of uncertain links.
     pub uncertain_links: usize,
-    /// Whether a link is so unsure that it is worth a warning.
+    /// Whether a link is doubtful enough for a warning.
     pub doubtful: bool,
     /// Whether no span's parent is missing.
     pub complete: bool,
-    /// The failure that is nearest to the cause; `None` where nothing failed.
+    /// The failure closest to the cause; `None` if nothing failed.
     pub error: Option<ErrorSummary>,
 }
 
 /// A failure of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorSummary {
-    /// The service whose span failed; of an answer that the caller takes for a failure,
-    /// as HTTP's 404, who answered so, where that was seen.
+    /// The service whose span failed. If only the caller treats the response as a failure, as with
+    /// HTTP's 404, the service that sent the response, if it was captured.
     pub service: String,
     /// That span's operation.
     pub operation: String,
-    /// The protocol's own number.
+    /// The protocol's own status code.
     pub status_code: Option<i32>,
-    /// What was said of it.
+    /// The error text.
     pub text: Option<String>,
-    /// The side of the exchange that the span is on.
+    /// The span's side of the exchange.
     pub side: Option<ErrorSide>,
 }
 
 /// A side of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorSide {
-    /// It made the request.
+    /// The span is the request's sender.
     Client,
-    /// It answered the request.
+    /// The span is the request's receiver.
     Server,
 }
 
@@ -71,25 +71,25 @@ pub struct RootSummary {
     pub operation: String,
     /// Its kind.
     pub kind: Kind,
-    /// Where it was seen.
+    /// The capture point.
     pub capture: Capture,
 }
 
-/// A service's part in a trace.
+/// A service's share of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceShare {
     /// The service.
     pub name: String,
-    /// Its spans.
+    /// Number of its spans.
     pub spans: usize,
-    /// Those that failed.
+    /// Number of failed spans.
     pub errors: usize,
-    /// Time in its spans that no child of theirs covers.
+    /// Time in its spans that is not covered by their children.
     pub busy_nano: i64,
 }
 
 impl TraceSummary {
-    /// The summary of a tree, whose rows are those of the labels.
+    /// The summary of a tree. `labels` must belong to the tree's rows.
     pub fn of(trace: &Trace, labels: &Labels<'_>) -> Self {
         let mut services: BTreeMap<&str, ServiceShare> = BTreeMap::new();
         let mut protocols: Vec<&str> = Vec::new();
@@ -104,7 +104,7 @@ impl TraceSummary {
             share.spans += 1;
             share.errors += usize::from(labels.is_error(row.at));
             share.busy_nano = share.busy_nano.saturating_add(*self_nano);
-            // There are few of them.
+            // There are few protocols.
             if let Some(name) = labels.protocol(row.at)
                 && !protocols.contains(&name)
             {
@@ -137,14 +137,14 @@ impl TraceSummary {
     }
 }
 
-/// The deepest failed span; of several the first.
+/// The deepest failed span; the first if there are several.
 fn error(trace: &Trace, labels: &Labels<'_>) -> Option<ErrorSummary> {
     let failed = trace.nodes.iter().filter(|node| labels.is_error(node.row.at));
     let by_depth = |node: &&Node| (node.depth, Reverse(node.row.start_unix_nano));
     let deepest = failed.max_by_key(by_depth)?;
     let code = labels.status_code(deepest.row.at);
-    // Below it nothing failed. Whoever answered with the very number did so for a
-    // reason, and may say more of it.
+    // No descendant failed. But a child that responded with the same status code may contain the
+    // reason.
     let mut below = deepest.children.iter().map(|child| &trace.nodes[*child]);
     let answered = below.find(|child| {
         code.is_some()
@@ -165,7 +165,7 @@ fn error(trace: &Trace, labels: &Labels<'_>) -> Option<ErrorSummary> {
     })
 }
 
-/// A list is no place for a stack trace.
+/// Lists have no room for stack traces.
 fn cut(text: &str) -> String {
     const MOST_CHARACTERS: usize = 300;
     match text.char_indices().nth(MOST_CHARACTERS) {
@@ -222,7 +222,7 @@ mod tests {
             .iter()
             .map(|s| (s.name.as_str(), s.spans, s.errors, s.busy_nano))
             .collect();
-        // 200 of its own; 40 around the call and the call's 60.
+        // 200 of its own; 40 around the call, and the call's 60.
         assert_eq!(shares, [("job", 1, 0, 200), ("web", 2, 1, 100)]);
     }
 
@@ -233,7 +233,7 @@ mod tests {
         TraceSummary::of(&Trace::of(rows), &Labels::of(&batches).expect("all columns"))
     }
 
-    /// An SDK's span of one trace; those with the id 0 have no parent.
+    /// An SDK's span of one trace. Parent 0 means none.
     fn app(number: u64, parent: u64, kind: Kind, service: &str) -> Span {
         let id = SpanId::from_u64(number).expect("not zero");
         let start = i64::try_from(number).expect("small");
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!((error.service.as_str(), error.side), ("cart", Some(ErrorSide::Server)));
         assert_eq!((error.status_code, error.text), (Some(404), None));
         assert!(found.complete && !found.doubtful);
-        // Where the other side was not seen, it is the caller's.
+        // If the other side was not captured, the error is the caller's.
         let error = summary(&spans[..2]).error.expect("the call failed");
         assert_eq!((error.service.as_str(), error.side), ("web", Some(ErrorSide::Client)));
     }

@@ -1,5 +1,5 @@
-//! How long the tree of a large trace takes, and that ten times the spans take
-//! about ten times as long: a wide trace, a deep one, and one that no SDK told.
+//! Time to build the tree of a large trace: a wide one, a deep one, and one without SDK spans. Ten
+//! times the spans must take about ten times as long.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use spanwise_assemble::{Row, Trace};
 use spanwise_model::{Capture, Evidence, Kind, RowRef, Span, SpanId, TraceId};
 
-/// A trace's name and its rows, as many as asked for.
+/// A trace's name, and a function that makes the requested number of rows.
 type Shape = (&'static str, fn(u64) -> Vec<Row>);
 
 const LARGE: u64 = 100_000;
@@ -17,7 +17,7 @@ fn id(number: u64) -> SpanId {
     SpanId::from_u64(number + 1).expect("not zero")
 }
 
-/// `parent` gives the parent of each span after the first.
+/// `parent` returns the parent of each span after the first.
 fn sdk(count: u64, parent: impl Fn(u64) -> u64) -> Vec<Row> {
     (0..count)
         .map(|number| {
@@ -31,8 +31,7 @@ fn sdk(count: u64, parent: impl Fn(u64) -> u64) -> Vec<Row> {
         .collect()
 }
 
-/// One request that calls a thousand things, each of which calls a hundredth
-/// of the rest.
+/// A tree of requests that make a hundred calls each, without an SDK.
 fn zero_code(count: u64) -> Vec<Row> {
     (0..count)
         .map(|number| {
@@ -42,7 +41,7 @@ fn zero_code(count: u64) -> Vec<Row> {
             let start = number as i64 * 1_000;
             let mut span = Span::new(id(number), capture, kind, "s", "o", start, 900_000_000);
             (span.host, span.process_id) = (Some("h".to_owned()), Some(1 + served as u32 % 50));
-            // A call belongs to a request before it; the next request is its other end.
+            // A call belongs to an earlier request. The next request is the call's server side.
             span.fragment_id = Some(if call { served / 100 } else { served });
             (span.evidence, span.confidence) =
                 if call { (Some(Evidence::Thread), Some(1.0)) } else { (None, None) };

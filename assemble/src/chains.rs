@@ -1,48 +1,46 @@
-//! From a key to the rows that have it.
+//! A map from a key to the rows that have it.
 //!
-//! Neither keys nor lists are kept: a key is found by its hash, and asking the
-//! row at the head of the chain whether it is the right one; the rows of a key
-//! are linked through an array with a place for every slot. So a row costs a
-//! few bytes of memory, no allocation, and the same time however many rows
-//! have its key.
+//! The map stores neither keys nor lists. It finds a key by its hash and asks the first row of the
+//! chain whether it has that key. An array with one entry for each slot links the rows of a key. So
+//! a row costs a few bytes, needs no allocation, and takes the same time however many rows share
+//! its key.
 
 use hashbrown::HashTable;
 
 use crate::slot::Slot;
 
-/// The rows of one key.
+/// All rows of one key.
 #[derive(Debug, Clone, Copy)]
 struct Chain {
-    /// The upper half of the key's hash.
+    /// Upper half of the key's hash.
     hash: u32,
     head: Slot,
     len: u32,
 }
 
 impl Chain {
-    /// What the table sorts chains by, made of what is kept of the hash.
+    /// The hash that the table uses, computed from the stored half.
     const fn spread(hash: u32) -> u64 {
-        // Fibonacci hashing: the table looks at the uppermost and lowest bits.
+        // Fibonacci hashing, because the table looks at the highest and lowest bits.
         (hash as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(20)
     }
 }
 
-/// A row's neighbours in its chain, which is closed: the last one's next is the
-/// head.
+/// A row's neighbours in its chain. The chain is a ring: the last row's next is the first.
 #[derive(Debug, Clone, Copy, Default)]
 struct Link {
     next: Slot,
     previous: Slot,
 }
 
-/// See the module.
+/// A map from keys to rows. See the module's description.
 #[derive(Debug, Default)]
 pub(crate) struct Chains {
     table: HashTable<Chain>,
     links: Vec<Link>,
 }
 
-/// The slots of one key, in the order in which they were inserted.
+/// The slots of one key, in order of insertion.
 #[derive(Clone, Copy)]
 pub(crate) struct ChainIter<'a> {
     links: &'a [Link],
@@ -72,8 +70,7 @@ const fn upper(hash: u64) -> u32 {
 }
 
 impl Chains {
-    /// The slots under a key with this hash; `is_key` tells whether a slot has
-    /// that key.
+    /// The slots of a key with this hash. `is_key` returns whether a slot has that key.
     pub(crate) fn get(&self, hash: u64, is_key: impl Fn(Slot) -> bool) -> ChainIter<'_> {
         let hash = upper(hash);
         let found = self
@@ -106,7 +103,7 @@ impl Chains {
         self.links[slot as usize] = Link { next: head, previous: last };
     }
 
-    /// Removes a slot from under a key.
+    /// Removes a slot from a key.
     pub(crate) fn remove(&mut self, hash: u64, slot: Slot, is_key: impl Fn(Slot) -> bool) {
         let hash = upper(hash);
         let Link { next, previous } = self.links[slot as usize];
@@ -143,7 +140,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Slots come and go as from lists in a map, also where hashes collide.
+        /// The map behaves like lists in a hash map, also when hashes collide.
         #[test]
         fn like_lists_in_a_map(
             steps in prop::collection::vec((0..40u32, 0..6u64, any::<bool>()), 1..200),
@@ -151,7 +148,7 @@ mod tests {
             let mut chains = Chains::default();
             let mut lists: BTreeMap<u64, Vec<Slot>> = BTreeMap::new();
             let mut keys: BTreeMap<Slot, u64> = BTreeMap::new();
-            // Three keys to a hash.
+            // Three keys share each hash.
             let hash = |key: u64| (key / 3) << 40;
             for (slot, key, add) in steps {
                 if add && !keys.contains_key(&slot) {

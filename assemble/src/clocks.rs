@@ -1,9 +1,9 @@
-//! How far the clocks of hosts are apart, by the calls between them.
+//! Clock differences between hosts, measured by the calls between them.
 //!
-//! Where both ends of a call were seen, its request has left one host before it has
-//! arrived at the other, and its response likewise. Each exchange so bounds the
-//! difference from both sides (RFC 5905, section 8, the on-wire protocol), and the one
-//! that bounds it closest counts. Nothing is moved by it: it is shown.
+//! If both ends of a call were captured, its request left one host before it arrived at the other.
+//! The same is true of its response. So each exchange bounds the difference from both sides (RFC
+//! 5905, section 8, the on-wire protocol), and the tightest bound counts. Differences are only
+//! reported. No time is corrected.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,45 +11,45 @@ use std::sync::Arc;
 use crate::row::Row;
 use crate::text::Text;
 
-/// A difference is worth a warning where it is surely more than this.
+/// A difference deserves a warning if it is certainly larger than this.
 const NOTABLE_NANO: i64 = 1_000_000;
-/// The window's differences are those of this period and of the one before.
+/// The window reports the differences of this period and the previous one.
 const PERIOD_NANO: u64 = 60_000_000_000;
-/// Pairs of hosts, and hosts, that the window knows at once.
+/// Maximum pairs of hosts, and hosts, in the window.
 const MAX_PAIRS: usize = 4_096;
 const MAX_HOSTS: usize = 4_096;
-/// Pairs of hosts of one trace that are compared.
+/// Maximum pairs of hosts of one trace that are compared.
 const MAX_PAIRS_OF_TRACE: usize = 64;
 
-/// How far the clock of one host is ahead of another's.
+/// How far the clock of one host is ahead of another host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockDifference<Host> {
-    /// Whose clock it is compared with.
+    /// The host that is compared with.
     pub reference: Host,
-    /// Whose clock is ahead, or behind.
+    /// The host whose clock is ahead or behind.
     pub host: Host,
-    /// By how much it is ahead, in nanoseconds; negative where it is behind.
+    /// Nanoseconds that the host's clock is ahead; negative if it is behind.
     pub ahead_nano: i64,
-    /// The truth is no further away than this, as long as no clock was set meanwhile.
+    /// Maximum error of `ahead_nano` in nanoseconds, provided that no clock was set meanwhile.
     pub uncertainty_nano: i64,
-    /// Calls between the two that were compared.
+    /// Number of calls that were compared.
     pub exchanges: u64,
 }
 
 impl<Host> ClockDifference<Host> {
-    /// Whether it is surely large enough to put what happened on both hosts into a wrong
-    /// order.
+    /// Whether the difference is certainly large enough to reverse the order of events on the two
+    /// hosts.
     pub const fn is_notable(&self) -> bool {
         self.ahead_nano.saturating_abs().saturating_sub(self.uncertainty_nano) > NOTABLE_NANO
     }
 
-    /// The same difference, of hosts that are named in another way.
+    /// The same difference, with other names for the hosts.
     pub fn named<Name>(&self, reference: Name, host: Name) -> ClockDifference<Name> {
         let Self { ahead_nano, uncertainty_nano, exchanges, .. } = *self;
         ClockDifference { reference, host, ahead_nano, uncertainty_nano, exchanges }
     }
 
-    /// The same difference, seen from the other host.
+    /// The same difference, measured from the other host.
     fn turned(self) -> Self {
         Self {
             reference: self.host,
@@ -83,9 +83,10 @@ impl<Host: PartialEq> ClockDifference<Host> {
 }
 
 impl ClockDifference<Text> {
-    /// What two rows of one exchange say, `near` nearer to the client. Nothing where a
-    /// time is not that of the bytes, as the end of a response that was told from
-    /// silence: then the bounds contradict each other, or are wider.
+    /// The difference according to two rows of one exchange; `near` is nearer to the client.
+    ///
+    /// Returns nothing if the bounds contradict each other. They do, or are too wide, if a time is
+    /// not that of the bytes, such as the end of a response that was inferred from silence.
     fn of(near: &Row, far: &Row) -> Option<Self> {
         let (reference, host) = near.host.zip(far.host).filter(|(near, far)| near != far)?;
         near.response_tcp_seq.zip(far.response_tcp_seq).filter(|(near, far)| near == far)?;
@@ -102,8 +103,8 @@ impl ClockDifference<Text> {
         })
     }
 
-    /// Both of the same two hosts together; of equally close ones the later, which a clock
-    /// that was set has to itself.
+    /// Combines two differences of the same two hosts. If both are equally tight, the later one
+    /// wins, because it reflects clocks that were set meanwhile.
     fn and(self, later: Self) -> Self {
         let later = if later.host == self.host { later } else { later.turned() };
         let closest = if self.uncertainty_nano < later.uncertainty_nano { self } else { later };
@@ -111,7 +112,7 @@ impl ClockDifference<Text> {
     }
 }
 
-/// The differences between the hosts of some pairs of rows, each the two ends of an
+/// The clock differences between the hosts of these pairs of rows. Each pair is the two ends of an
 /// exchange, the client's first.
 pub(crate) fn differences<'a>(
     pairs: impl Iterator<Item = (&'a Row, &'a Row)>,
@@ -128,7 +129,7 @@ pub(crate) fn differences<'a>(
     found
 }
 
-/// The differences between the hosts whose rows stream in.
+/// Clock differences between the hosts of a stream of rows.
 #[derive(Debug, Default)]
 pub(crate) struct Clocks {
     pairs: HashMap<(Text, Text), Periods>,
@@ -138,19 +139,19 @@ pub(crate) struct Clocks {
 
 type HashMap<K, V> = hashbrown::HashMap<K, V, ahash::RandomState>;
 
-/// The closest of this period, and of the one before.
+/// The tightest differences of this period and of the previous one.
 #[derive(Debug, Clone, Copy)]
 struct Periods([Option<ClockDifference<Text>>; 2]);
 
 impl Clocks {
-    /// A host that rows have is called like this.
+    /// Stores the name of a host.
     pub(crate) fn name(&mut self, host: Text, name: &str) {
         if !self.names.contains_key(&host) && self.names.len() < MAX_HOSTS {
             self.names.insert(host, name.into());
         }
     }
 
-    /// Two rows are the ends of one exchange.
+    /// Records that two rows are the ends of one exchange.
     pub(crate) fn note(&mut self, near: &Row, far: &Row) {
         if near.host == far.host {
             return;
@@ -166,7 +167,7 @@ impl Clocks {
         }
     }
 
-    /// It is now as late as this.
+    /// Advances the time.
     pub(crate) fn tick(&mut self, now_nano: u64) {
         if now_nano.saturating_sub(self.began_nano) < PERIOD_NANO {
             return;
@@ -176,14 +177,14 @@ impl Clocks {
             *before = current.take();
             before.is_some()
         });
-        // Those that are still there are named again with their next rows.
+        // Hosts that still send rows are named again with their next row.
         if self.names.len() >= MAX_HOSTS {
             let pairs = &self.pairs;
             self.names.retain(|host, _| pairs.keys().any(|(one, two)| one == host || two == host));
         }
     }
 
-    /// All that is known, by the hosts' names.
+    /// All known differences, with the hosts' names.
     pub(crate) fn differences(&self) -> Vec<ClockDifference<Arc<str>>> {
         let told = |Periods([current, before]): &Periods| {
             let all = before.iter().chain(current).copied();
@@ -191,7 +192,7 @@ impl Clocks {
             let (reference, host) =
                 (self.names.get(&found.reference)?, self.names.get(&found.host)?);
             let found = found.named(Arc::clone(reference), Arc::clone(host));
-            // By name, so that the same two are always told alike.
+            // Ordered by name, so that the same two hosts are always reported in the same way.
             Some(if found.reference > found.host { found.turned() } else { found })
         };
         let mut told: Vec<_> = self.pairs.values().filter_map(told).collect();
@@ -207,7 +208,7 @@ mod tests {
     use super::*;
     use crate::testing::{client, server};
 
-    /// The ends of a call, each with its host, its start and how long it took.
+    /// The two ends of a call, each with its host, start and duration.
     fn hop(near: (&str, i64, i64), far: (&str, i64, i64)) -> (Row, Row) {
         let end = |row: Row, (host, start_unix_nano, nano): (&str, i64, i64)| Row {
             host: Some(Text::of(host)),
@@ -218,8 +219,8 @@ mod tests {
         (end(client(1, "x", 0, 0), near), end(server(2, "y", 0, 0), far))
     }
 
-    /// The ends of a call of host `a` to `b`, whose clock is ahead by so much. It takes
-    /// `there` and `back` on its way.
+    /// The two ends of a call from host `a` to `b`, whose clock is ahead by `ahead`. The request
+    /// takes `there` and the response `back`.
     fn call(ahead: i64, there: i64, work: i64, back: i64) -> (Row, Row) {
         hop(("a", 1_000_000, there + work + back), ("b", 1_000_000 + there + ahead, work))
     }
@@ -310,14 +311,14 @@ mod tests {
     #[test]
     fn what_bounds_nothing_is_not_counted() {
         let mut clocks = named();
-        // The server's end was told from silence, long after the client's.
+        // The server's end was inferred from silence, long after the client's.
         let (near, far) = hop(("a", 0, 1_000), ("b", 10, 50_000));
         clocks.note(&near, &far);
-        // One response was not seen.
+        // One response was not captured.
         let (near, mut far) = call(0, 1, 1, 1);
         far.response_tcp_seq = None;
         clocks.note(&near, &far);
-        // One host.
+        // Both ends are on one host.
         let (near, far) = hop(("a", 0, 1_000), ("a", 10, 50));
         clocks.note(&near, &far);
         assert_eq!(told(&clocks), []);

@@ -1,4 +1,4 @@
-//! Rows, and everything that a parent rule looks them up by.
+//! Rows, with every key by which a parent rule looks them up.
 
 mod apps;
 mod slots;
@@ -14,16 +14,16 @@ use crate::chains::{ChainIter, Chains};
 use crate::row::{Row, is_half};
 use crate::slot::Slot;
 use crate::text::Text;
-use crate::timeline::{Moment, Sort, Timeline};
+use crate::timeline::{RowTimes, Sort, Timeline};
 
-/// A row, as long as it is in its slot.
+/// A reference to a row that is valid as long as the row is in its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamped {
     pub(crate) slot: Slot,
     stamp: u32,
 }
 
-/// See the module.
+/// An index of rows. See the module's description.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     rows: Vec<Row>,
@@ -36,11 +36,11 @@ pub(crate) struct Index {
     clients_by_trace: Chains,
     by_x_request_id: Chains,
     timeline: Timeline,
-    /// SDK rows whose id says that they are the called half of a shared span.
+    /// Number of SDK rows whose id marks them as the called half of a shared span.
     halves: usize,
 }
 
-/// What others name an SDK row by.
+/// The key by which other rows refer to an SDK row.
 fn app_key(row: &Row) -> Option<(TraceId, SpanId)> {
     row.trace_id.map(|trace| (trace, row.span_id))
 }
@@ -71,7 +71,7 @@ fn header(row: &Row) -> Option<(TraceId, SpanId)> {
 }
 
 impl Index {
-    /// An empty index with room for rows of SDKs, as the most are.
+    /// An empty index with room for SDK rows, which are usually the most.
     pub(crate) fn with_capacity(rows: usize) -> Self {
         Self {
             rows: Vec::with_capacity(rows),
@@ -80,18 +80,18 @@ impl Index {
         }
     }
 
-    /// The row in a slot that is in use.
+    /// The row in an occupied slot.
     pub(crate) fn row(&self, slot: Slot) -> &Row {
-        // Slots come from `insert`, which makes room for the row.
+        // `insert` returned this slot and made room for its row.
         &self.rows[slot as usize]
     }
 
-    /// The row in a slot that is in use, to be told from others that come to its slot.
+    /// A reference to the row in an occupied slot. It is not valid for later rows of the same slot.
     pub(crate) fn stamped(&self, slot: Slot) -> Stamped {
         Stamped { slot, stamp: self.timeline.stamp(slot) }
     }
 
-    /// Whether the row is still there.
+    /// Whether the row is still in the index.
     pub(crate) fn has(&self, row: Stamped) -> bool {
         self.timeline.stamp(row.slot) == row.stamp
     }
@@ -105,7 +105,7 @@ impl Index {
             }
             None => {
                 self.rows.push(row);
-                // Four thousand million rows do not fit in memory.
+                // 2^32 rows do not fit in memory.
                 (self.rows.len() - 1) as Slot
             }
         };
@@ -114,7 +114,7 @@ impl Index {
         slot
     }
 
-    /// Forgets a row.
+    /// Removes a row.
     pub(crate) fn remove(&mut self, slot: Slot) {
         self.link(slot, false);
         self.timeline.remove(&self.rows[slot as usize], slot);
@@ -184,7 +184,7 @@ impl Index {
         self.find(&self.servers_by_fragment, fragment, served)
     }
 
-    /// Kernel rows whose request began with this TCP sequence number.
+    /// Kernel rows whose request began at this TCP sequence number.
     pub(crate) fn with_request_seq(&self, seq: u32) -> ChainIter<'_> {
         self.find(&self.by_request_seq, seq, |row| row.request_tcp_seq)
     }
@@ -204,8 +204,8 @@ impl Index {
         self.find(&self.by_x_request_id, id, process_x_request_id)
     }
 
-    /// Rows of (likely) the same process as the one in `slot` that cover all of
-    /// its time, with slack at the start and at the end, each once.
+    /// Rows of (probably) the same process that cover the whole time of the row in `slot`, with
+    /// slack at the start and at the end. Each row occurs once.
     pub(crate) fn covering(
         &self,
         sort: Sort,
@@ -216,7 +216,7 @@ impl Index {
         let row = self.row(slot);
         let (start, end) = (row.start_unix_nano, row.end_unix_nano);
         let to = start.saturating_add(start_slack);
-        let covers = |moment: &Moment| {
+        let covers = |moment: &RowTimes| {
             start >= moment.start.saturating_sub(start_slack)
                 && start <= moment.end.saturating_add(start_slack)
                 && end <= moment.end.saturating_add(end_slack)
@@ -224,8 +224,8 @@ impl Index {
         self.of_process(row, self.timeline.started(sort, slot, i64::MIN, to).filter(covers))
     }
 
-    /// Rows of (likely) the same process that started while the one in `slot`
-    /// ran, give or take `slack_nano`, each once.
+    /// Rows of (probably) the same process that started while the row in `slot` ran, with
+    /// `slack_nano` of slack. Each row occurs once.
     pub(crate) fn during(&self, sort: Sort, slot: Slot, slack_nano: i64) -> Vec<Slot> {
         let row = self.row(slot);
         let from = row.start_unix_nano.saturating_sub(slack_nano);
@@ -233,7 +233,7 @@ impl Index {
         self.of_process(row, self.timeline.started(sort, slot, from, to))
     }
 
-    fn of_process(&self, row: &Row, moments: impl Iterator<Item = Moment>) -> Vec<Slot> {
+    fn of_process(&self, row: &Row, moments: impl Iterator<Item = RowTimes>) -> Vec<Slot> {
         let mut found: Vec<Slot> = moments
             .map(|moment| moment.slot)
             .filter(|slot| self.row(*slot).same_process(row))
@@ -248,12 +248,12 @@ impl Index {
         self.rows.len() - self.free.len()
     }
 
-    /// Whether it holds no row.
+    /// Whether the index has no rows.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether no key of any row is left.
+    /// Whether no table has a key left.
     #[cfg(test)]
     pub(crate) fn is_bare(&self) -> bool {
         let chains = [

@@ -1,9 +1,8 @@
-//! Rows to traces: which span hangs under which, why, and how surely.
+//! From rows to traces: which span is the parent of which, with evidence and confidence.
 //!
-//! Pure functions over rows; no IO. [`Window`] does it as rows stream in,
-//! [`assemble_all`] for rows that are all there. [`Expansion`] says which
-//! further rows to look for when a trace is asked for, and [`Trace`] is the
-//! tree that comes of them. All use the same table of parent rules, [`RULES`].
+//! All functions are pure and do no IO. [`Window`] assembles a stream of rows, [`assemble_all`] a
+//! complete set. [`Expansion`] says which further rows to look for when a trace is requested, and
+//! [`Trace`] is the resulting tree. All use the same table of parent rules, [`RULES`].
 
 mod chains;
 mod clocks;

@@ -1,6 +1,5 @@
-//! Rows read from the columns of a record batch: only what assembly needs is
-//! read, nothing is allocated for a row, and each distinct text of a dictionary
-//! is looked at once a batch.
+//! Reads rows from the columns of a record batch. It reads only what assembly needs, allocates
+//! nothing for a row, and examines each distinct text of a dictionary once for each batch.
 
 use std::str::FromStr;
 
@@ -18,7 +17,7 @@ use spanwise_model::{
 use crate::row::{ABOVE_KEY, METHOD_KEYS, Named, PATH_KEYS, Prior, Row, is_half, without_query};
 use crate::text::Text;
 
-/// A dictionary column whose values are turned into `T` once each.
+/// A dictionary column with each value converted to `T` once.
 struct Words<T> {
     column: &'static str,
     keys: Int32Array,
@@ -94,7 +93,7 @@ fn typed<T: Array + Clone + 'static>(
         .ok_or(ModelError::Column { column })
 }
 
-/// A column that is often null throughout: then it is not looked at again.
+/// A column that is often entirely null. An entirely null column is not read.
 struct Optional<T>(Option<T>);
 
 impl<T: Array + Clone + 'static> Optional<T> {
@@ -124,17 +123,17 @@ impl Optional<FixedSizeBinaryArray> {
     }
 }
 
-/// Attributes that tell a request: method and path, each best first.
+/// Attributes that describe a request: method and path, the preferred key of each first.
 const REQUEST_KEYS: [&str; 4] = [METHOD_KEYS[0], METHOD_KEYS[1], PATH_KEYS[0], PATH_KEYS[1]];
 
-/// The attributes, as far as they tell a request.
+/// The attributes that describe a request.
 struct Attributes {
     rows: SpanRows,
     maps: MapArray,
     keys: StringArray,
     types: UInt8Array,
     values: StringArray,
-    /// Whether any row may have a mark of its clock.
+    /// Whether any row may have a clock fault.
     marked: bool,
 }
 
@@ -147,21 +146,21 @@ impl Attributes {
         let types = values.column(0).as_primitive_opt::<UInt8Type>().ok_or_else(wrong)?.clone();
         let values = values.column(1).as_string_opt::<i32>().ok_or_else(wrong)?.clone();
         let keys = maps.keys().as_string_opt::<i32>().ok_or_else(wrong)?.clone();
-        // Nearly no batch has one, and none of its rows is looked at for it. Rows that
-        // are marked have no template.
+        // Almost no batch has a clock fault. In a batch without one, no row is checked. Rows with a
+        // clock fault have no template.
         let marked =
             memchr::memmem::find(keys.value_data(), ClockFault::ATTRIBUTE.as_bytes()).is_some();
         Ok(Self { rows: rows.clone(), maps, keys, types, values, marked })
     }
 
-    /// The method and the path of the request that the row tells of.
+    /// The method and the path of the row's request.
     fn request(&self, row: usize) -> (Option<Text>, Option<Text>) {
         let [method, old_method, path, target] = self.texts(row, REQUEST_KEYS);
         let path = path.or(target).map(|path| Text::of(without_query(path)));
         (method.or(old_method).map(Text::of), path)
     }
 
-    /// The first text with each of these keys.
+    /// The first text for each of these keys.
     fn texts<const N: usize>(&self, row: usize, keys: [&str; N]) -> [Option<&str>; N] {
         let mut first: [Option<(u8, &str)>; N] = [None; N];
         let mut note = |(key, type_number, text)| {
@@ -188,14 +187,14 @@ impl Attributes {
         first.map(|found| found.and_then(|(type_number, text)| as_text(type_number, text)))
     }
 
-    /// The entries of a row in the map.
+    /// The range of a row's entries in the map.
     fn entries(&self, row: usize) -> std::ops::Range<usize> {
         let offsets = self.maps.value_offsets();
-        // Offsets of an array are in order and not negative.
+        // Arrow offsets are ascending and not negative.
         offsets[row] as usize..offsets[row + 1] as usize
     }
 
-    /// What the row's mark says about its times.
+    /// The row's clock fault.
     fn clock(&self, row: usize) -> Option<ClockFault> {
         if !self.marked || self.maps.is_null(row) {
             return None;
@@ -212,7 +211,7 @@ fn as_text(type_number: u8, text: &str) -> Option<&str> {
     (type_number == 0 || is_text()).then_some(text)
 }
 
-/// The columns of a batch that assembly looks at.
+/// The columns of a batch that assembly reads.
 pub(crate) struct Columns {
     batch_number: u64,
     rows: usize,
@@ -243,10 +242,10 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// The columns of a batch that the store has numbered `batch_number`.
+    /// The columns of a batch to which the store gave the number `batch_number`.
     ///
     /// # Errors
-    /// Where the batch has not the span schema.
+    /// If the batch does not have the span schema.
     pub(crate) fn of(batch_number: u64, rows: &SpanRows) -> Result<Self, ModelError> {
         let batch = &SpanBatch::try_from(rows.columns().clone())?.into_record_batch();
         Ok(Self {
@@ -290,10 +289,10 @@ impl Columns {
         self.rows
     }
 
-    /// A row, which must be below [`Self::len`].
+    /// Reads a row. `row` must be below [`Self::len`].
     ///
     /// # Errors
-    /// Where a cell holds a word outside its vocabulary, or an all-zero span id.
+    /// If a cell holds a value outside its vocabulary, or the span id is zero.
     pub(crate) fn row(&self, row: usize) -> Result<Row, ModelError> {
         let kind = self.kinds.required(row)?;
         let (method, path) = match kind {
@@ -344,8 +343,8 @@ impl Columns {
     }
 }
 
-/// The rows of a batch by what they name themselves; none where any of them is not
-/// known by that alone, or where something of it cannot be read.
+/// The rows of a batch with only their own ids. Returns nothing if any row has other keys, or
+/// cannot be read.
 pub(crate) fn names(batch_number: u64, rows: &SpanRows) -> Option<Vec<Named>> {
     let batch = rows.columns();
     let captures = vocabulary::<Capture>(batch, column::CAPTURE).ok()?;
@@ -361,7 +360,8 @@ pub(crate) fn names(batch_number: u64, rows: &SpanRows) -> Option<Vec<Named>> {
         let name = Named::new(at, trace, span, parents.span_id(row), kinds.required(row).ok()?)?;
         (capture == Capture::App).then_some(name)
     };
-    // With room for all: an iterator that may end early promises none.
+    // Reserves space for all rows, because an iterator that may stop early gives no lower size
+    // hint.
     let mut names = Vec::with_capacity(batch.num_rows());
     for row in 0..batch.num_rows() {
         names.push(name(row)?);
@@ -370,7 +370,7 @@ pub(crate) fn names(batch_number: u64, rows: &SpanRows) -> Option<Vec<Named>> {
 }
 
 impl Row {
-    /// The columns that rows are read from.
+    /// The columns from which rows are read.
     pub const COLUMNS: &'static [&'static str] = &[
         column::TRACE_ID,
         column::SPAN_ID,
@@ -397,7 +397,7 @@ impl Row {
         column::ATTRIBUTES,
     ];
 
-    /// The attributes that rows are read from.
+    /// The attributes from which rows are read.
     pub const ATTRIBUTES: &'static [&'static str] = &[
         METHOD_KEYS[0],
         METHOD_KEYS[1],
@@ -407,11 +407,10 @@ impl Row {
         ClockFault::ATTRIBUTE,
     ];
 
-    /// The rows of a batch that the store has numbered `batch_number`.
+    /// The rows of a batch to which the store gave the number `batch_number`.
     ///
     /// # Errors
-    /// Where the batch has not the span schema, or a cell holds a word outside
-    /// its vocabulary.
+    /// If the batch does not have the span schema, or a cell holds a value outside its vocabulary.
     pub fn read(batch_number: u64, batch: &RecordBatch) -> Result<Vec<Self>, ModelError> {
         let columns = Columns::of(batch_number, &batch.clone().into())?;
         (0..columns.len()).map(|row| columns.row(row)).collect()
@@ -469,7 +468,7 @@ mod tests {
         assert_eq!(rows, expected);
         assert_eq!(rows[0].path, Some(Text::of("/cart")));
         assert_eq!(rows[0].method, Some(Text::of("GET")));
-        // The columns that are said to be needed do.
+        // The listed columns are sufficient.
         let schema = batch.schema();
         let outline = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
             let needed = Row::COLUMNS.contains(&field.name().as_str()) || !field.is_nullable();
@@ -477,7 +476,7 @@ mod tests {
         });
         let outline = RecordBatch::try_new(schema.clone(), outline.collect()).unwrap();
         assert_eq!(Row::read(3, &outline).unwrap(), expected);
-        // And so do the attributes.
+        // So are the listed attributes.
         let mut spans = spans;
         spans[0].attributes.retain(|(key, _)| Row::ATTRIBUTES.contains(&key.as_str()));
         assert_eq!(spans[0].attributes.len(), 3);
@@ -486,7 +485,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is null and whatever the attributes hold.
+        /// Any combination of nulls and attributes gives the same rows as the structs.
         #[test]
         fn any_columns_give_the_rows_of_their_structs(
             picks in prop::collection::vec(

@@ -1,5 +1,5 @@
-//! From what the rules say of each row to traces: cycles cut, rows that belong
-//! together found, each trace named.
+//! From the rules' results to traces: cuts cycles, finds the rows that belong together, and gives
+//! each trace its id.
 
 use ahash::AHashMap;
 use spanwise_model::{Assembled, Evidence, SpanId, TraceId};
@@ -9,29 +9,28 @@ use crate::parents::{Verdict, verdict};
 use crate::row::Row;
 use crate::slot::Slot;
 
-/// The place that was found for a row.
+/// A row's position in the tree.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum TreePosition {
-    /// No parent, and nothing to say why.
+    /// No parent and no ambiguity.
     Root,
-    /// No parent, because there were several.
+    /// No parent, because there were several candidates.
     Ambiguous,
-    /// A child of the row at this position of the slots asked about.
+    /// A child of the row at index `parent` of the given slots.
     Child { parent: usize, evidence: Evidence, confidence: f32 },
 }
 
-/// What the assembled columns of the rows shall be, in their order, where these
-/// are all the rows there are.
+/// The assembled columns for a complete set of rows, in the rows' order.
 pub fn assemble_all(rows: impl IntoIterator<Item = Row>) -> Vec<Assembled> {
     assemble_places(rows).1
 }
 
-/// The same, with the place of each row among them.
+/// The same, with each row's tree position.
 pub(crate) fn assemble_places(
     rows: impl IntoIterator<Item = Row>,
 ) -> (Vec<TreePosition>, Vec<Assembled>) {
     let mut index = Index::default();
-    // An empty index gives its slots out in order.
+    // An empty index assigns slots in order.
     let slots: Vec<Slot> = rows.into_iter().map(|row| index.insert(row)).collect();
     let places = places(&index, &slots, |slot| verdict(&index, slot));
     let told = |slot: Slot| index.row(slot).prior.map(|prior| prior.trace_id);
@@ -39,11 +38,11 @@ pub(crate) fn assemble_places(
     (places, results)
 }
 
-/// What the assembled columns of the rows shall be, in the order of `slots`,
-/// which are sorted and hold every row that one of them may hang under.
+/// The assembled columns of the rows in `slots`, in that order. `slots` must be sorted and must
+/// hold every row that can be a parent of one of them.
 ///
-/// `verdict` gives what the rules say of a row. `told` gives the trace id that
-/// a row was given before: ids once told stay, as far as their trace does.
+/// `verdict` returns the rules' result for a row. `told` returns the trace id that was reported for
+/// a row before. A reported id stays as long as its trace does.
 pub(crate) fn resolve(
     index: &Index,
     slots: &[Slot],
@@ -82,14 +81,14 @@ fn results(
     rows.zip(traces).map(|((slot, place), trace_id)| result(*slot, *place, trace_id)).collect()
 }
 
-/// The trace id that every row carries: then it is the trace's, whatever was
-/// told before.
+/// The header's trace id, if all rows carry the same one. It is then the trace's id, whatever was
+/// reported before.
 fn only_header(index: &Index, slots: &[Slot]) -> Option<TraceId> {
     let first = index.row(*slots.first()?).trace_id?;
     slots.iter().all(|slot| index.row(*slot).trace_id == Some(first)).then_some(first)
 }
 
-/// The place of each row; positions refer to `slots`.
+/// The tree position of each row, as indexes into `slots`.
 fn places(index: &Index, slots: &[Slot], verdict: impl Fn(Slot) -> Verdict) -> Vec<TreePosition> {
     let mut by_span: Option<AHashMap<SpanId, usize>> = None;
     let mut places: Vec<TreePosition> = Vec::with_capacity(slots.len());
@@ -112,15 +111,15 @@ fn places(index: &Index, slots: &[Slot], verdict: impl Fn(Slot) -> Verdict) -> V
             places.push(now);
             continue;
         };
-        // Found before, among more rows than these: it stands, unless something
-        // surer has come.
+        // The prior link was found among more rows. It stays unless a more certain link has been
+        // found.
         let sure = |place| match place {
             TreePosition::Child { confidence, .. } => confidence,
             _ => 0.0,
         };
         let before = match prior.parent {
-            // What the span says of itself is found anew: by an id that several have, another of
-            // them may be meant now.
+            // Links by the span's own parent id are computed again. If several spans share that id,
+            // another one may be the better match now.
             Some(parent) if row.names(parent) && matches!(now, TreePosition::Child { .. }) => None,
             Some(parent) => {
                 let by_span = by_span.get_or_insert_with(|| positions_by_span(index, slots));
@@ -151,10 +150,10 @@ fn positions_by_span(index: &Index, slots: &[Slot]) -> AHashMap<SpanId, usize> {
     ids.map(|(position, slot)| (index.row(*slot).span_id, position)).collect()
 }
 
-/// Makes the least sure member of every cycle ambiguous. Only bad input makes
-/// cycles: spans that name each other.
+/// Makes the least certain member of every cycle ambiguous. Only bad input makes cycles: spans that
+/// name each other as parents.
 pub(crate) fn cut_cycles(places: &mut [TreePosition], span_id: impl Fn(usize) -> SpanId) {
-    // 0: not met; n: met in walk n.
+    // 0: not visited; n: visited in walk n.
     let mut met_in = vec![0usize; places.len()];
     for start in 0..places.len() {
         let walk = start + 1;
@@ -169,7 +168,7 @@ pub(crate) fn cut_cycles(places: &mut [TreePosition], span_id: impl Fn(usize) ->
         if met_in[at] != walk || !matches!(places[at], TreePosition::Child { .. }) {
             continue;
         }
-        // The walk has come back to `at`, so `at` is on a cycle.
+        // The walk has returned to `at`, so `at` is on a cycle.
         let mut members = Vec::new();
         let mut member = at;
         while let TreePosition::Child { parent, confidence, .. } = places[member] {
@@ -188,8 +187,7 @@ pub(crate) fn cut_cycles(places: &mut [TreePosition], span_id: impl Fn(usize) ->
     }
 }
 
-/// The trace id of each row. Rows are of one trace where a link, a fragment or
-/// a header's trace id says so.
+/// The trace id of each row. A link, a fragment or a header's trace id puts rows into one trace.
 fn traces(
     index: &Index,
     slots: &[Slot],
@@ -217,7 +215,7 @@ fn traces(
         let trace = only_trace(index, slots, told, |id| headers.contains_key(&id));
         return vec![trace; slots.len()];
     }
-    // By start, so that the first member of each set that has something decides.
+    // Sorted by start, so that the earliest member of each set decides.
     let mut by_start: Vec<usize> = (0..slots.len()).collect();
     by_start.sort_unstable_by_key(|position| age(index.row(slots[*position])));
     let mut facts: AHashMap<usize, Facts> = AHashMap::new();
@@ -236,13 +234,12 @@ fn traces(
             Some(member) if sets.find(*member) == set => {
                 facts.told_header = facts.told_header.or(Some(told));
             }
-            // It is of a trace from which this one has come apart.
+            // The id belongs to a trace from which this one was split.
             Some(_) => {}
             None => facts.told = facts.told.or(Some(told)),
         }
     }
-    // Where a trace has come apart since it was told, its first part keeps the
-    // id.
+    // If a trace was split since it was reported, its earliest part keeps the id.
     let mut taken: AHashMap<TraceId, usize> = AHashMap::new();
     let mut ids: AHashMap<usize, TraceId> = AHashMap::new();
     for position in by_start {
@@ -264,12 +261,12 @@ fn traces(
         .collect()
 }
 
-/// By what rows are ordered where the earliest decides.
+/// The order that decides which row is the earliest.
 const fn age(row: &Row) -> (i64, Option<TraceId>, SpanId) {
     (row.start_unix_nano, row.trace_id, row.span_id)
 }
 
-/// The trace id of rows that are all of one trace, which nearly all are.
+/// The trace id, if all rows belong to one trace. Nearly always they do.
 fn only_trace(
     index: &Index,
     slots: &[Slot],
@@ -289,24 +286,24 @@ fn only_trace(
         let row = index.row(slot);
         Some(made_id(row.start_unix_nano, row.span_id))
     };
-    // No rows have no trace, and are not asked about.
+    // Callers pass at least one row. The constant is never used.
     told.or(header).or_else(|| earliest(&made)).unwrap_or(TraceId([1; 16]))
 }
 
 struct Facts {
-    /// Made of the earliest row.
+    /// The id that the earliest row would give the trace.
     made: TraceId,
-    /// The trace id of the earliest row that a header or an SDK gave one.
+    /// The trace id of the earliest row with a header's or SDK's trace id.
     header: Option<TraceId>,
-    /// The earliest made id that was told before.
+    /// The earliest generated id that was reported before.
     told: Option<TraceId>,
-    /// The earliest header's id that was told before.
+    /// The earliest header's id that was reported before.
     told_header: Option<TraceId>,
 }
 
-/// An id for a trace that has none: 48 bits of milliseconds, so that ids sort
-/// by time, 16 bits mixed from the rest, and the first span's id, by which the
-/// trace can still be found should it get another id later.
+/// An id for a trace without one: 48 bits of milliseconds, so that ids sort by time, 16 mixed bits,
+/// and the first span's id. The span id still leads to the trace if the trace gets another id
+/// later.
 pub(crate) fn made_id(start_unix_nano: i64, first: SpanId) -> TraceId {
     let milliseconds = u64::try_from(start_unix_nano / 1_000_000).unwrap_or(0);
     // Fibonacci hashing: the upper bits depend on all bits of the product.
@@ -320,7 +317,7 @@ pub(crate) fn made_id(start_unix_nano: i64, first: SpanId) -> TraceId {
     TraceId(id)
 }
 
-/// Disjoint sets of positions.
+/// Disjoint sets of indexes (union-find).
 struct Sets(Vec<usize>);
 
 impl Sets {

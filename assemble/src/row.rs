@@ -1,4 +1,4 @@
-//! What assembly needs to know of a span.
+//! The parts of a span that assembly needs.
 
 use ahash::AHashSet;
 use spanwise_model::{
@@ -7,12 +7,12 @@ use spanwise_model::{
 
 use crate::text::Text;
 
-/// The columns of a span row by which it is joined to others: of fixed size,
-/// whatever the span holds.
+/// The columns of a span by which it is joined to others. The size is fixed, whatever the span
+/// holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(missing_docs, reason = "each field is the span row's column of the same name")]
 pub struct Row {
-    /// Which row this is.
+    /// The reference to this row in its batch.
     pub at: RowRef,
     pub span_id: SpanId,
     pub trace_id: Option<TraceId>,
@@ -39,16 +39,16 @@ pub struct Row {
     pub method: Option<Text>,
     /// Attribute `url.path` (older: the path of `http.target`), on server spans.
     pub path: Option<Text>,
-    /// Attribute `zipkin.parent_id`, on the called half of a shared span: the span above the other
-    /// half, which may never come.
+    /// Attribute `zipkin.parent_id`, on the called half of a shared span: the parent of the other
+    /// half, which may never arrive.
     pub above: Option<SpanId>,
-    /// What the span's mark says about its times.
+    /// The span's clock fault, if it has one.
     pub clock: Option<ClockFault>,
-    /// What assembly had found for the row before, where it had.
+    /// The earlier result of assembly for the row, if there was one.
     pub prior: Option<Prior>,
 }
 
-/// Assembled columns that a row came with.
+/// Assembled columns that a row had on arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prior {
     /// `assembled_trace_id`.
@@ -57,8 +57,7 @@ pub struct Prior {
     pub parent: Option<SpanId>,
 }
 
-/// A row of an SDK by what it names itself, where that is all there is to know of it
-/// among other rows of SDKs.
+/// An SDK row with only its own ids, if nothing else can relate it to other SDK rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Named {
     pub(crate) at: RowRef,
@@ -68,7 +67,7 @@ pub(crate) struct Named {
     pub(crate) side: Side,
 }
 
-/// Which side of an exchange a span is.
+/// The side of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Calling,
@@ -87,8 +86,8 @@ impl Side {
 }
 
 impl Named {
-    /// None where the row is the called half of a shared span, whose children name
-    /// the other half.
+    /// Returns nothing if the row is the called half of a shared span, whose children name the
+    /// other half.
     pub(crate) fn new(
         at: RowRef,
         trace_id: TraceId,
@@ -111,13 +110,13 @@ impl Named {
     }
 }
 
-/// Whether a span's id says that it is the called half of a shared span.
+/// Whether the span's id marks it as the called half of a shared span.
 pub(crate) fn is_half(span_id: SpanId, parent_span_id: Option<SpanId>) -> bool {
     parent_span_id.is_some_and(|parent| span_id == parent.receiving_half())
 }
 
-/// Makes halves of spans that client and server report under one id without saying so: as where
-/// they do say so, the called one gets an id of its own, and the calling one as its parent.
+/// Splits spans that client and server report under one id without marking them as shared. As with
+/// marked ones, the called half gets its own id, and the calling half becomes its parent.
 pub(crate) fn part_twins(rows: &mut [Row]) {
     let is = |row: &Row, side| row.capture == Capture::App && Side::of(row.kind) == side;
     let id = |row: &Row| row.trace_id.map(|trace| (trace, row.span_id));
@@ -132,7 +131,7 @@ pub(crate) fn part_twins(rows: &mut [Row]) {
 }
 
 impl Row {
-    /// The row of a span that stands at `at`.
+    /// The row of a span; `at` is its reference.
     pub fn from_span(at: RowRef, span: &Span) -> Self {
         let text = |value: &Option<String>| value.as_deref().map(Text::of);
         let attribute = |keys: [&str; 2]| {
@@ -175,19 +174,19 @@ impl Row {
         }
     }
 
-    /// Whether the row itself names this span as the one above it.
+    /// Whether the row itself names this span as its parent.
     pub(crate) fn names(&self, span_id: SpanId) -> bool {
         self.parent_span_id == Some(span_id) || self.above == Some(span_id)
     }
 
-    /// Whether the row does not tell when its trace took place.
+    /// Whether the row's times say nothing about when its trace took place.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.clock.is_some_and(ClockFault::is_elsewhere)
     }
 
-    /// Whether both rows surely or likely come from one process: by host and
-    /// process id where both say so comparably, else by the service's name (an
-    /// SDK in a container reports the container's ids, or none).
+    /// Whether both rows come from one process, certainly or probably. Host and process id decide
+    /// if both rows have comparable ones, else the service's name. (An SDK in a container reports
+    /// the container's process ids, or none.)
     pub(crate) fn same_process(&self, other: &Self) -> bool {
         match (self.process_id, other.process_id) {
             (Some(one), Some(two)) => match (self.host, other.host) {
@@ -204,21 +203,19 @@ impl Row {
         self.process_id.is_some() && self.process_id == other.process_id && self.host == other.host
     }
 
-    /// Whether this row's time holds the other's start, give or take
-    /// `slack_nano`.
+    /// Whether the other row started within this row's time, with `slack_nano` of slack.
     pub(crate) const fn covers_start(&self, other: &Self, slack_nano: i64) -> bool {
         other.start_unix_nano >= self.start_unix_nano.saturating_sub(slack_nano)
             && other.start_unix_nano <= self.end_unix_nano.saturating_add(slack_nano)
     }
 
-    /// Whether this row's time holds all of the other's, with slack at the
-    /// start and at the end.
+    /// Whether this row's time covers the other's, with slack at the start and at the end.
     pub(crate) const fn covers(&self, other: &Self, start_slack: i64, end_slack: i64) -> bool {
         self.covers_start(other, start_slack)
             && other.end_unix_nano <= self.end_unix_nano.saturating_add(end_slack)
     }
 
-    /// Whether the protocols of both, where both know one, are the same.
+    /// Whether the protocols are the same, or one of them is unknown.
     pub(crate) fn protocols_agree(&self, other: &Self) -> bool {
         match (self.protocol, other.protocol) {
             (Some(one), Some(two)) => one == two,
@@ -226,10 +223,10 @@ impl Row {
         }
     }
 
-    /// An assembled row that says: a root, of this trace.
+    /// The assembled columns of the row as a root of this trace.
     pub(crate) const fn as_root(&self, trace_id: TraceId) -> Assembled {
-        // The agent's evidence for the fragment stays: it is wanted when the
-        // fragment's request shows up later.
+        // Keeps the agent's evidence for the fragment. It is needed if the fragment's request
+        // arrives later.
         let (evidence, confidence) = match (self.capture, self.prior) {
             (Capture::ClientProcess, None) if self.fragment_id.is_some() => {
                 (self.evidence, self.confidence)
@@ -243,15 +240,15 @@ impl Row {
     }
 }
 
-/// Attributes that hold a request's method, best first.
+/// Attributes with a request's method, preferred key first.
 pub(crate) const METHOD_KEYS: [&str; 2] = ["http.request.method", "http.method"];
-/// Attributes that hold a request's path, best first.
+/// Attributes with a request's path, preferred key first.
 pub(crate) const PATH_KEYS: [&str; 2] = ["url.path", "http.target"];
 
-/// Attribute that holds the id of the span above a shared one.
+/// Attribute with the parent's id of a shared span.
 pub(crate) const ABOVE_KEY: &str = "zipkin.parent_id";
 
-/// The path before the query of an `http.target`.
+/// The path of an `http.target`, without its query.
 pub(crate) fn without_query(target: &str) -> &str {
     target.split_once('?').map_or(target, |(path, _)| path)
 }

@@ -1,6 +1,6 @@
-//! The iterative search: from some spans of a trace to all of it, by the keys
-//! that they share (DeepFlow, SIGCOMM'23, Algorithm 1). It serves what arrived
-//! too late, or too far apart, for the window.
+//! The iterative search: from some spans of a trace to all of them, by the keys that they share
+//! (DeepFlow, SIGCOMM'23, Algorithm 1). It finds rows that arrived too late, or too far apart, for
+//! the window.
 
 use ahash::AHashSet;
 use arrow::array::RecordBatch;
@@ -9,7 +9,7 @@ use spanwise_model::{Capture, Kind, ModelError, SpanId, TraceId};
 use crate::row::Row;
 use crate::text::Text;
 
-/// The most rounds of a search.
+/// Maximum rounds of a search.
 pub const MAX_ROUNDS: usize = 30;
 
 /// A value by which further spans of a trace are found.
@@ -26,7 +26,7 @@ pub enum SearchKey {
 }
 
 impl Row {
-    /// What rows of the same trace may have in common with it.
+    /// The keys that other rows of the same trace may share.
     pub fn search_keys(&self) -> impl Iterator<Item = SearchKey> + use<> {
         let hop = self.request_tcp_seq.zip(self.response_tcp_seq);
         let keys = [
@@ -38,7 +38,7 @@ impl Row {
         keys.into_iter().flatten()
     }
 
-    /// What it shares with no other row.
+    /// The row's identity.
     pub const fn identity(&self) -> RowIdentity {
         let Self { trace_id, span_id, start_unix_nano, end_unix_nano, .. } = *self;
         let Self { service, operation, kind, capture, .. } = *self;
@@ -46,17 +46,18 @@ impl Row {
     }
 }
 
-/// What tells a row from every other one, as stores tell spans that were sent twice:
-/// the halves of a call may share an id, and so may two spans of a careless program.
+/// What distinguishes a row from all others. Stores recognise spans that were sent twice by the
+/// same values. A span id alone is not enough: the two halves of a call may share an id, and so may
+/// two spans of a faulty program.
 pub type RowIdentity = (Option<TraceId>, SpanId, i64, i64, Text, Text, Kind, Capture);
 
-/// A search under way.
+/// A search in progress.
 pub struct Expansion {
     batches: Vec<RecordBatch>,
     rows: Vec<Row>,
     known: AHashSet<RowIdentity>,
     asked: AHashSet<SearchKey>,
-    /// Rows whose keys have been asked for.
+    /// Number of rows whose keys have been requested.
     looked_at: usize,
     rounds: usize,
     max_rows: usize,
@@ -67,19 +68,19 @@ pub struct Expansion {
 /// The rows of a trace.
 #[derive(Debug)]
 pub struct TraceRows {
-    /// The rows, each once; the batch in [`Row::at`] is a place in `batches`.
+    /// The rows, each once. The batch number in [`Row::at`] is an index into `batches`.
     pub rows: Vec<Row>,
-    /// What the rows were read from.
+    /// The batches from which the rows were read.
     pub batches: Vec<RecordBatch>,
-    /// Rows that were found and are not among them, as there were so many.
+    /// Number of rows that were found but exceeded the maximum.
     pub left_out: usize,
-    /// Whether a bound cut the search short.
+    /// Whether a limit ended the search early.
     pub cut: bool,
 }
 
 impl Expansion {
-    /// A search that has asked for these keys everywhere, and stops at
-    /// `max_rows` rows.
+    /// Starts a search. `asked` are keys that were already searched for everywhere. The search
+    /// stops at `max_rows` rows.
     pub fn new(max_rows: usize, asked: impl IntoIterator<Item = SearchKey>) -> Self {
         Self {
             batches: Vec::new(),
@@ -94,10 +95,10 @@ impl Expansion {
         }
     }
 
-    /// Adds the rows of a batch that was found; those known already count once.
+    /// Adds the rows of a batch. A row that is already known counts once.
     ///
     /// # Errors
-    /// Where the batch has not the span schema.
+    /// If the batch does not have the span schema.
     pub fn add(&mut self, batch: RecordBatch) -> Result<(), ModelError> {
         let before = self.rows.len();
         for row in Row::read(self.batches.len() as u64, &batch)? {
@@ -117,8 +118,7 @@ impl Expansion {
         Ok(())
     }
 
-    /// Keys not asked for yet; none when the set has stopped growing or a
-    /// bound is reached.
+    /// The keys that were not requested yet. Empty if nothing new was found or a limit is reached.
     pub fn next_keys(&mut self) -> Vec<SearchKey> {
         if self.cut || self.rounds == MAX_ROUNDS {
             return Vec::new();
@@ -132,13 +132,13 @@ impl Expansion {
         keys
     }
 
-    /// What was found.
+    /// The result of the search.
     pub fn finish(self) -> TraceRows {
         let cut = self.cut || self.rounds == MAX_ROUNDS;
         TraceRows { rows: self.rows, batches: self.batches, left_out: self.left_out, cut }
     }
 
-    /// Earliest start and latest end of what was found, for bounding look-ups.
+    /// Earliest start and latest end of the rows found, to bound look-ups.
     pub fn time_range(&self) -> Option<(i64, i64)> {
         let start = self.rows.iter().map(|row| row.start_unix_nano).min()?;
         let end = self.rows.iter().map(|row| row.end_unix_nano).max()?;

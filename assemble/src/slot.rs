@@ -1,4 +1,4 @@
-//! Rows by number.
+//! Numbers of rows.
 
-/// A row's place in an [`Index`](crate::index::Index), and in every table beside it.
+/// A row's index in an [`Index`](crate::index::Index), and in every table beside it.
 pub(crate) type Slot = u32;

@@ -1,4 +1,4 @@
-//! Rows for tests, told in few words.
+//! A short notation for rows in tests.
 
 use spanwise_model::{Capture, Evidence, Kind, RowRef, SpanId, TraceId};
 
@@ -28,7 +28,7 @@ fn row(number: u64, capture: Capture, kind: Kind, service: &str, from_ms: i64, t
         service: Text::of(service),
         operation: Text::of(""),
         host: Some(Text::of("host")),
-        // One process a service, numbered by its name's first letter.
+        // Each service is one process. Its id is the first letter of the service's name.
         process_id: service.bytes().next().map(u32::from),
         protocol: None,
         fragment_id: None,
@@ -85,7 +85,7 @@ impl Row {
         self
     }
 
-    /// A server row's own fragment.
+    /// A server row with its own fragment.
     pub(crate) fn serves(mut self, fragment: u64) -> Self {
         self.fragment_id = Some(fragment);
         self

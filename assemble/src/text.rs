@@ -1,18 +1,18 @@
-//! Texts that are only ever compared.
+//! Texts that are only compared.
 
 use std::num::NonZeroU64;
 use std::sync::LazyLock;
 
 use ahash::RandomState;
 
-/// What stands for a text that joins compare and never show: 64 bits of a hash
-/// that is keyed anew in every process, so that nobody can choose two texts
-/// that look the same. Two others do by chance once in 2^64 pairs.
+/// A 64-bit hash in place of a text that joins compare but never show. The hash key is new in every
+/// process, so nobody can construct two texts with the same hash. By chance, two texts collide once
+/// in 2^64 pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Text(NonZeroU64);
 
 impl Text {
-    /// Stands for this text.
+    /// The hash of this text.
     pub fn of(text: &str) -> Self {
         static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         Self(NonZeroU64::new(KEYS.hash_one(text)).unwrap_or(NonZeroU64::MIN))

@@ -1,7 +1,7 @@
-//! Rows by the process that they come from, and by time.
+//! Rows by process and time.
 //!
-//! Only kernel rows and SDK rows of one process are ever looked for by each
-//! other. While a place has but one sort, its rows are noted and not ordered.
+//! Only kernel rows look for SDK rows of the same process, and vice versa. While a process has only
+//! one of these kinds, its rows are only noted, not ordered.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use crate::row::Row;
 use crate::slot::Slot;
 use crate::text::Text;
 
-/// How many of a place's rows before one moment are looked at, latest first. A
-/// process with more of them since then gives no link by time, and rightly so.
+/// Maximum rows of a process before one moment that are examined, latest first. If a process has
+/// more of them, a link by time would be too weak anyway.
 const LOOK_AT: usize = 1024;
 
-/// Where rows of one process are to be found: a process id with its host, or
-/// the service's name for rows whose process ids do not compare.
+/// The key under which rows of one process are found: process id and host, or the service's name
+/// for rows whose process ids are not comparable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum PlaceKey {
+enum ProcessKey {
     Process(Option<Text>, u32),
     Service(Text),
 }
 
-/// What is looked for by time.
+/// The kind of row that is looked up by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sort {
     /// Requests that a process served.
@@ -36,7 +36,7 @@ pub(crate) enum Sort {
 }
 
 impl Sort {
-    /// The sort of a row; none where nothing looks for it.
+    /// The row's kind, or nothing if rows like this are never looked up.
     fn of(row: &Row) -> Option<Self> {
         match row.capture {
             Capture::App => Some(Self::App),
@@ -47,49 +47,49 @@ impl Sort {
     }
 }
 
-/// When a row was under way.
+/// The time span of a row.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
+pub(crate) struct RowTimes {
     pub(crate) start: i64,
     pub(crate) end: i64,
     pub(crate) slot: Slot,
 }
 
-impl Moment {
+impl RowTimes {
     fn of(rows: &[Row], slot: Slot) -> Self {
         let row = &rows[slot as usize];
         Self { start: row.start_unix_nano, end: row.end_unix_nano, slot }
     }
 }
 
-/// Rows of one sort at one place.
+/// Rows of one kind in one process.
 #[derive(Debug, Default)]
 struct Times {
-    /// Not ordered: slots with the stamps that they had. A row that is gone is
-    /// taken out later, together with many.
+    /// Unordered slots, each with its stamp at that time. Removed rows are dropped from here later,
+    /// many at once.
     noted: Vec<(Slot, u32)>,
     /// Ends by start and slot.
     ordered: BTreeMap<(i64, Slot), i64>,
     live: usize,
 }
 
-/// Rows that are gone and may still be noted.
+/// Rows are dropped from `noted` only when at least this many are gone.
 const GONE_AT_LEAST: usize = 64;
 
 impl Times {
-    fn put(&mut self, moment: Moment) {
+    fn put(&mut self, moment: RowTimes) {
         self.ordered.insert((moment.start, moment.slot), moment.end);
     }
 
     fn order(&mut self, rows: &[Row], stamps: &[u32]) {
         for (slot, stamp) in std::mem::take(&mut self.noted) {
             if stamps[slot as usize] == stamp {
-                self.put(Moment::of(rows, slot));
+                self.put(RowTimes::of(rows, slot));
             }
         }
     }
 
-    /// Forgets a row, whose slot has a new stamp already.
+    /// Removes a row whose slot already has a new stamp.
     fn remove(&mut self, row: &Row, slot: Slot, stamps: &[u32]) {
         self.live -= 1;
         if self.noted.is_empty() {
@@ -99,18 +99,18 @@ impl Times {
         }
     }
 
-    /// Moments that began from `from` to `to`: the [`LOOK_AT`] latest.
-    fn started(&self, from: i64, to: i64) -> impl Iterator<Item = Moment> {
+    /// Rows that started from `from` to `to`, at most the [`LOOK_AT`] latest.
+    fn started(&self, from: i64, to: i64) -> impl Iterator<Item = RowTimes> {
         let range = (from, Slot::MIN)..=(to.max(from), Slot::MAX);
         let latest = self.ordered.range(range).rev().take(LOOK_AT);
-        latest.map(|(&(start, slot), &end)| Moment { start, end, slot })
+        latest.map(|(&(start, slot), &end)| RowTimes { start, end, slot })
     }
 }
 
-/// Rows at one place.
+/// Rows of one process.
 #[derive(Debug, Default)]
 struct ProcessRows {
-    key: Option<PlaceKey>,
+    key: Option<ProcessKey>,
     /// By [`Sort`].
     times: [Times; 3],
     ordered: bool,
@@ -121,7 +121,7 @@ impl ProcessRows {
         let times = &mut self.times[sort as usize];
         times.live += 1;
         if self.ordered {
-            times.put(Moment::of(rows, slot));
+            times.put(RowTimes::of(rows, slot));
             return;
         }
         times.noted.push((slot, stamps[slot as usize]));
@@ -137,70 +137,69 @@ impl ProcessRows {
     }
 }
 
-type PlaceId = u32;
-const NOWHERE: PlaceId = PlaceId::MAX;
+type KeyId = u32;
+const NO_KEY: KeyId = KeyId::MAX;
 
-/// The places of a row: its process's and its service's.
+/// The two keys of a row: its process and its service.
 #[derive(Debug, Clone, Copy)]
-struct Whereabouts {
-    process: PlaceId,
-    service: PlaceId,
+struct RowKeys {
+    process: KeyId,
+    service: KeyId,
 }
 
-impl Whereabouts {
-    const UNKNOWN: Self = Self { process: NOWHERE, service: NOWHERE };
+impl RowKeys {
+    const UNKNOWN: Self = Self { process: NO_KEY, service: NO_KEY };
 }
 
-/// See the module.
+/// Rows by process and time. See the module's description.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
-    ids: AHashMap<PlaceKey, PlaceId>,
-    places: Vec<ProcessRows>,
-    free: Vec<PlaceId>,
+    ids: AHashMap<ProcessKey, KeyId>,
+    processes: Vec<ProcessRows>,
+    free: Vec<KeyId>,
     /// By slot.
-    whereabouts: Vec<Whereabouts>,
-    /// By slot: grows by one whenever the slot is given up.
+    keys: Vec<RowKeys>,
+    /// By slot. Increases by one each time the slot is freed.
     stamps: Vec<u32>,
-    /// The row that came last, and where it was put: the next one is likely of
-    /// the same process.
-    last: Option<(Option<PlaceKey>, Text, Whereabouts)>,
+    /// The most recent row's key and location. The next row is probably of the same process.
+    last: Option<(Option<ProcessKey>, Text, RowKeys)>,
 }
 
-fn process_key(row: &Row) -> Option<PlaceKey> {
-    row.process_id.map(|process| PlaceKey::Process(row.host, process))
+fn process_key(row: &Row) -> Option<ProcessKey> {
+    row.process_id.map(|process| ProcessKey::Process(row.host, process))
 }
 
 impl Timeline {
-    /// An empty timeline with room for so many slots.
+    /// An empty timeline with room for this many slots.
     pub(crate) fn with_capacity(slots: usize) -> Self {
         Self {
-            whereabouts: Vec::with_capacity(slots),
+            keys: Vec::with_capacity(slots),
             stamps: Vec::with_capacity(slots),
             ..Self::default()
         }
     }
 
-    /// Adds the row in this slot of all rows.
+    /// Adds the row in this slot of `rows`.
     pub(crate) fn insert(&mut self, rows: &[Row], slot: Slot) {
         let row = &rows[slot as usize];
         if self.stamps.len() <= slot as usize {
             self.stamps.resize(slot as usize + 1, 0);
-            self.whereabouts.resize(slot as usize + 1, Whereabouts::UNKNOWN);
+            self.keys.resize(slot as usize + 1, RowKeys::UNKNOWN);
         }
         let Some(sort) = Sort::of(row) else {
-            self.whereabouts[slot as usize] = Whereabouts::UNKNOWN;
+            self.keys[slot as usize] = RowKeys::UNKNOWN;
             return;
         };
-        let at = self.places_of(row);
-        self.whereabouts[slot as usize] = at;
-        for place in [at.process, at.service] {
-            if let Some(place) = self.places.get_mut(place as usize) {
-                place.insert(sort, slot, rows, &self.stamps);
+        let at = self.keys_of(row);
+        self.keys[slot as usize] = at;
+        for process in [at.process, at.service] {
+            if let Some(process) = self.processes.get_mut(process as usize) {
+                process.insert(sort, slot, rows, &self.stamps);
             }
         }
     }
 
-    fn places_of(&mut self, row: &Row) -> Whereabouts {
+    fn keys_of(&mut self, row: &Row) -> RowKeys {
         let process = process_key(row);
         if let Some((last_process, last_service, at)) = self.last
             && last_process == process
@@ -208,38 +207,38 @@ impl Timeline {
         {
             return at;
         }
-        let at = Whereabouts {
-            process: process.map_or(NOWHERE, |key| self.place(key)),
-            service: self.place(PlaceKey::Service(row.service)),
+        let at = RowKeys {
+            process: process.map_or(NO_KEY, |key| self.key_id(key)),
+            service: self.key_id(ProcessKey::Service(row.service)),
         };
         self.last = Some((process, row.service, at));
         at
     }
 
-    fn place(&mut self, key: PlaceKey) -> PlaceId {
-        let (places, free) = (&mut self.places, &mut self.free);
+    fn key_id(&mut self, key: ProcessKey) -> KeyId {
+        let (processes, free) = (&mut self.processes, &mut self.free);
         *self.ids.entry(key).or_insert_with(|| {
             let id = free.pop().unwrap_or_else(|| {
-                places.push(ProcessRows::default());
-                // Fewer than there are rows.
-                (places.len() - 1) as PlaceId
+                processes.push(ProcessRows::default());
+                // There are fewer processes than rows.
+                (processes.len() - 1) as KeyId
             });
-            places[id as usize].key = Some(key);
+            processes[id as usize].key = Some(key);
             id
         })
     }
 
-    /// Forgets a row.
+    /// Removes a row.
     pub(crate) fn remove(&mut self, row: &Row, slot: Slot) {
         let stamp = &mut self.stamps[slot as usize];
         *stamp = stamp.wrapping_add(1);
         let Some(sort) = Sort::of(row) else { return };
-        let at = self.whereabouts[slot as usize];
+        let at = self.keys[slot as usize];
         for id in [at.process, at.service] {
-            let Some(place) = self.places.get_mut(id as usize) else { continue };
-            place.times[sort as usize].remove(row, slot, &self.stamps);
-            if place.is_empty() {
-                if let Some(key) = std::mem::take(place).key {
+            let Some(process) = self.processes.get_mut(id as usize) else { continue };
+            process.times[sort as usize].remove(row, slot, &self.stamps);
+            if process.is_empty() {
+                if let Some(key) = std::mem::take(process).key {
                     self.ids.remove(&key);
                 }
                 self.free.push(id);
@@ -248,32 +247,32 @@ impl Timeline {
         }
     }
 
-    /// A number that changes whenever the slot, which has had a row, is given up.
+    /// A number that changes each time the slot is freed.
     pub(crate) fn stamp(&self, slot: Slot) -> u32 {
         self.stamps[slot as usize]
     }
 
-    /// Rows of the sort at the places of the row in `slot` that started from
-    /// `from_nano` to `to_nano`. A row may come twice.
+    /// Rows of this kind in the process of the row in `slot` that started from `from_nano` to
+    /// `to_nano`. A row may occur twice.
     ///
-    /// The sort must be of the other kind than the row, of the kernel or of an
-    /// SDK: only for them are the places in order.
+    /// If the given row is a kernel row, the kind must be an SDK kind, and vice versa. Only then
+    /// are the rows ordered.
     pub(crate) fn started(
         &self,
         sort: Sort,
         slot: Slot,
         from_nano: i64,
         to_nano: i64,
-    ) -> impl Iterator<Item = Moment> {
-        let at = self.whereabouts[slot as usize];
-        let places = [at.process, at.service].into_iter();
-        let places = places.filter_map(|place| self.places.get(place as usize));
-        places.flat_map(move |place| place.times[sort as usize].started(from_nano, to_nano))
+    ) -> impl Iterator<Item = RowTimes> {
+        let at = self.keys[slot as usize];
+        let processes = [at.process, at.service].into_iter();
+        let processes = processes.filter_map(|process| self.processes.get(process as usize));
+        processes.flat_map(move |process| process.times[sort as usize].started(from_nano, to_nano))
     }
 
     /// Whether no row is left.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.ids.is_empty() && self.places.len() == self.free.len()
+        self.ids.is_empty() && self.processes.len() == self.free.len()
     }
 }

@@ -1,4 +1,4 @@
-//! Rows to a tree.
+//! From rows to a tree.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,40 +10,39 @@ use crate::resolve::{TreePosition, assemble_places};
 use crate::row::{Row, part_twins};
 use crate::text::Text;
 
-/// A trace: its rows in depth-first order, each with its place. What else their
-/// spans say stays where the rows were read from.
+/// A trace: its rows in depth-first order, with their positions. The spans' other contents stay in
+/// the batches.
 #[derive(Debug, Clone)]
 pub struct Trace {
-    /// Its id.
+    /// The trace id.
     pub trace_id: TraceId,
-    /// Depth-first, children by start.
+    /// Depth-first; children sorted by start.
     pub nodes: Vec<Node>,
 }
 
-/// A row in its tree.
+/// A row in the tree.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// The row; [`Row::at`] says which.
+    /// The row. [`Row::at`] leads to the whole span.
     pub row: Row,
-    /// What its assembled columns are in this tree.
+    /// Its assembled columns in this tree.
     pub assembled: Assembled,
-    /// Its parent's position in [`Trace::nodes`].
+    /// Index of the parent in [`Trace::nodes`].
     pub parent: Option<usize>,
-    /// Its children's positions, by start.
+    /// Indexes of the children, sorted by start.
     pub children: Vec<usize>,
     /// 0 for a root.
     pub depth: usize,
-    /// Its duration less the time that its children cover.
+    /// Duration without the time that children cover.
     pub self_nano: i64,
 }
 
-/// A child that starts this much before its parent is a matter of clocks.
+/// A child that starts earlier than its parent by more than this indicates a clock difference.
 const CLOCK_NANO: i64 = 1_000_000;
 
 impl Trace {
-    /// The tree of these rows, which belong to one trace. What assembly found
-    /// of them before stands, unless there is now something surer; what it had
-    /// not seen is joined.
+    /// The tree of these rows, which must belong to one trace. Earlier results stay unless there is
+    /// a more certain link now. Rows without earlier results are joined.
     pub fn of(mut rows: Vec<Row>) -> Self {
         part_twins(&mut rows);
         rows.sort_by_key(|row| {
@@ -54,7 +53,7 @@ impl Trace {
         let told =
             most_frequent(rows.iter().filter_map(|row| row.prior.map(|prior| prior.trace_id)));
         let made = assembled.first().map(|first| first.trace_id);
-        // Only a trace of no rows has no id at all; no id is all zero.
+        // Only a trace without rows has no id. The constant is not a valid zero id.
         let trace_id = told.or(made).unwrap_or(TraceId([1; 16]));
 
         let mut children: Vec<Vec<usize>> = vec![Vec::new(); rows.len()];
@@ -67,7 +66,7 @@ impl Trace {
         }
         stack.reverse();
         let mut nodes: Vec<Node> = Vec::with_capacity(rows.len());
-        // Every row is met once: it has one parent, and cycles were cut.
+        // Every row is visited once: it has one parent, and cycles were cut.
         while let Some((at, parent, depth)) = stack.pop() {
             let position = nodes.len();
             if let Some(parent) = parent {
@@ -100,16 +99,16 @@ impl Trace {
         self.timed().map(|row| row.end_unix_nano).max().unwrap_or(0)
     }
 
-    /// The rows that tell when the trace took place: one from 1970 would make
-    /// it half a century long. All of them where none does.
+    /// The rows that show when the trace took place. A row from 1970 would make it half a century
+    /// long. If there are none, all rows.
     fn timed(&self) -> impl Iterator<Item = &Row> {
         let rows = || self.nodes.iter().map(|node| &node.row);
         let none = rows().all(Row::is_elsewhere);
         rows().filter(move |row| none || !row.is_elsewhere())
     }
 
-    /// How far the clocks of its hosts are apart, by its calls between them. Each host is
-    /// named by a row of it.
+    /// Clock differences between the trace's hosts, measured by its calls. A row of the host stands
+    /// for each host.
     pub fn clock_differences(&self) -> Vec<ClockDifference<RowRef>> {
         let row_of = |host: Text| {
             let mut rows = self.nodes.iter().map(|node| &node.row);
@@ -128,7 +127,7 @@ impl Trace {
         }))
     }
 
-    /// Links below certainty, and spans whose parent could be several.
+    /// Number of uncertain links and of spans with an ambiguous parent.
     pub fn uncertain_links(&self) -> usize {
         let uncertain = |node: &&Node| match node.parent {
             Some(_) => node.assembled.confidence.is_none_or(|sure| sure < Evidence::CERTAIN),
@@ -137,8 +136,8 @@ impl Trace {
         self.nodes.iter().filter(uncertain).count()
     }
 
-    /// Whether a link is a guess that is rather unlikely, or a span's parent could be
-    /// several. Links that are merely not certain are usual.
+    /// Whether the trace has an unlikely link or a span with an ambiguous parent. Links that are
+    /// merely uncertain are normal and do not count.
     pub fn is_doubtful(&self) -> bool {
         self.nodes.iter().any(|node| match node.parent {
             Some(_) => node.assembled.confidence.is_some_and(|sure| sure < Evidence::DOUBTFUL),
@@ -146,18 +145,18 @@ impl Trace {
         })
     }
 
-    /// Whether every span has its parent here, but for those that have none.
+    /// Whether no span's parent is missing.
     pub fn is_complete(&self) -> bool {
         self.roots().all(|node| !node.is_ambiguous() && node.missing_parent().is_none())
     }
 
-    /// How many levels it has.
+    /// Number of levels.
     pub fn depth(&self) -> usize {
         self.nodes.iter().map(|node| node.depth + 1).max().unwrap_or(0)
     }
 
-    /// What a reader should know of the tree, in sentences. `name` gives a
-    /// row's operation and service.
+    /// Warnings for readers of the trace, as sentences. `name` returns a row's operation and
+    /// service.
     pub fn warnings(&self, name: impl Fn(RowRef) -> (String, String)) -> Vec<String> {
         let warnings = [
             self.ambiguous(),
@@ -195,8 +194,8 @@ impl Trace {
         ))
     }
 
-    /// Names the child that starts most before its parent, where that is not what the
-    /// clocks of two hosts are known to be apart.
+    /// Names the child that starts earliest before its parent, unless the known clock difference of
+    /// their hosts explains it.
     fn clocks(&self, name: &impl Fn(RowRef) -> (String, String)) -> Option<String> {
         let mut differences = self.differences();
         differences.retain(ClockDifference::is_notable);
@@ -228,7 +227,7 @@ impl Trace {
         ))
     }
 
-    /// Names the rows whose times cannot be right.
+    /// Names the rows with impossible times.
     fn impossible(&self, name: &impl Fn(RowRef) -> (String, String)) -> Option<String> {
         let mut faults: BTreeMap<ClockFault, (usize, RowRef)> = BTreeMap::new();
         for Node { row, .. } in &self.nodes {
@@ -289,8 +288,8 @@ fn most_frequent(ids: impl Iterator<Item = TraceId>) -> Option<TraceId> {
     counts.into_iter().max_by_key(|(id, count)| (*count, Reverse(*id))).map(|(id, _)| id)
 }
 
-/// The part of a row's time in which none of its children runs; none where the
-/// row's time cannot be right.
+/// The part of a row's time in which none of its children ran. Zero if the row's times are
+/// impossible.
 fn self_time(nodes: &[Node], position: usize) -> i64 {
     let Row { start_unix_nano: start, end_unix_nano: end, .. } = nodes[position].row;
     if nodes[position].row.is_elsewhere() {
@@ -298,10 +297,10 @@ fn self_time(nodes: &[Node], position: usize) -> i64 {
     }
     let mut covered = 0i64;
     let mut reached = start;
-    // Children stand in order of their starts.
+    // Children are sorted by start.
     for child in &nodes[position].children {
         let child = &nodes[*child].row;
-        // Its time covers nothing of this row's.
+        // A child from elsewhere in time covers nothing.
         if child.is_elsewhere() {
             continue;
         }
@@ -370,7 +369,7 @@ mod tests {
         Span::new(id, capture, kind, "s", name, from_ms * MS, (to_ms - from_ms) * MS)
     }
 
-    /// A request with two calls that overlap, told backwards.
+    /// A request with two overlapping calls, in reverse order.
     fn spans() -> Vec<Span> {
         let mut request = span(1, Capture::ServerProcess, 0, 100);
         request.fragment_id = Some(5);
@@ -406,7 +405,8 @@ mod tests {
         for span in &mut spans {
             span.assembled_trace_id = Some(known);
         }
-        // Found with rows that are not here: the second call under the first.
+        // Earlier result, found with rows that are missing here: the second call is a child of the
+        // first.
         let second = spans.iter_mut().find(|span| span.span_id.as_u64() == 3).expect("is there");
         second.assembled_parent = SpanId::from_u64(2);
         (second.evidence, second.confidence) = (Some(Evidence::RequestId), Some(1.0));

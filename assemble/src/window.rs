@@ -1,11 +1,10 @@
-//! The streaming join: rows come in as they are stored, and go out as soon as
-//! what they belong to has been quiet for a moment, with their trace and parent.
+//! The streaming join. Stored rows come in. They go out with trace and parent as soon as their
+//! group has been quiet for a moment.
 //!
-//! Rows that surely belong together form a group; a group is looked at when it
-//! is due, and where a rule then links two groups, they become one. A row of
-//! which nothing new is known is not told again. Groups are remembered for a
-//! while, so that late rows find them; a late row may change what was told of
-//! earlier ones.
+//! Rows that certainly belong together form a group. When a group is due, the rules examine it. If
+//! a rule links two groups, they are merged. A row is reported again only if its result has
+//! changed. Groups are remembered for a while, so that late rows find them. A late row may change
+//! earlier results.
 
 mod config;
 mod groups;
@@ -32,52 +31,52 @@ use crate::slot::Slot;
 use crate::timeline::Sort;
 use crate::timing::{self, Timing};
 
-/// What is known of a slot besides its row.
+/// The state of a slot besides its row.
 #[derive(Debug, Clone, Copy)]
 struct SlotState {
     group: GroupId,
-    /// What the rules said when its group was last looked at.
+    /// The rules' result when the group was last examined.
     verdict: Verdict,
     told: Option<Outcome>,
     by_timing: ByTiming,
 }
 
-/// What time alone says of whose a call is.
+/// The result of links by time for a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum ByTiming {
     NotAsked,
-    /// Still to be found out.
+    /// Requested, not decided yet.
     Awaited,
-    /// This, or nothing.
+    /// The parent, or no parent.
     Answered(Option<Parent>),
 }
 
-/// See the module.
+/// The streaming join. See the module's description.
 pub struct Window {
     config: WindowConfig,
-    /// All that is there, as long as that are spans of SDKs; else nothing, and the rest
-    /// of the window holds everything.
+    /// Holds everything while there are only SDK spans. Afterwards it is empty, and the other
+    /// fields hold everything.
     sdk: Sdk,
     only_sdk: bool,
     index: Index,
     /// By slot.
     known: Vec<SlotState>,
     groups: Groups,
-    /// A row of each trace id and of each fragment; all of its rows are in one
+    /// One row of each trace id and of each fragment. All rows of a trace or fragment are in one
     /// group.
     by_trace: HashMap<TraceId, Slot>,
     by_fragment: HashMap<u64, Slot>,
-    /// Groups with something to look at.
+    /// Groups with unreported changes.
     untold: Vec<GroupId>,
-    /// Groups in the order in which they may be forgotten, roughly.
+    /// Groups, roughly in the order in which they expire.
     ages: VecDeque<(u64, GroupId)>,
-    /// Outcome, and handed out with the next poll.
+    /// Results for the next poll.
     ready: Vec<Assembled>,
-    /// Of the row that is being taken: rows of its trace, and rows whose parent
-    /// it may change. Kept for their memory.
+    /// Scratch space for the row being added: rows of its trace, and rows whose parent may change.
+    /// Kept to reuse the memory.
     joined: Vec<Slot>,
     touched: Vec<Slot>,
-    /// None where it is switched off.
+    /// `None` if links by time are disabled.
     timing: Option<Timing>,
     clocks: Clocks,
     counters: WindowCounters,
@@ -85,14 +84,14 @@ pub struct Window {
 
 type HashMap<K, V> = hashbrown::HashMap<K, V, ahash::RandomState>;
 
-/// Rows this near in time may have to do with each other inside a process.
+/// Rows within this time of each other may be related inside a process.
 const NEAR_NANO: i64 = 50_000_000;
 
 impl Window {
     /// An empty window.
     pub fn new(config: WindowConfig) -> Self {
-        // What is grown step by step is copied, and cleared by the system, again
-        // and again; of what is asked for at once only what is used costs memory.
+        // Growing tables step by step would copy them and make the kernel clear pages again and
+        // again. Memory that is reserved at once costs nothing until used.
         let rows = config.max_rows.saturating_add(config.max_rows / 8);
         Self {
             config,
@@ -114,14 +113,14 @@ impl Window {
         }
     }
 
-    /// What the window did so far.
+    /// The counters so far.
     pub fn counters(&self) -> WindowCounters {
         let timing = self.timing.as_ref().map(Timing::counters).unwrap_or_default();
         WindowCounters { timing, ..self.counters.and(self.sdk.counters()) }
     }
 
-    /// How far the clocks of hosts are apart, by the calls of the last one or two
-    /// minutes of which both ends were seen.
+    /// Clock differences between hosts, by the calls of the last one or two minutes of which both
+    /// ends were captured.
     pub fn clock_differences(&self) -> Vec<ClockDifference<Arc<str>>> {
         self.clocks.differences()
     }
@@ -131,12 +130,11 @@ impl Window {
         self.index.len() + self.sdk.rows()
     }
 
-    /// Takes the rows of a batch that the store has numbered, and returns how
-    /// many of them cannot be read: those hold a word outside its vocabulary,
-    /// or no span id.
+    /// Adds the rows of a stored batch. Returns the number of unreadable rows: rows with a value
+    /// outside its vocabulary, or without a span id.
     ///
     /// # Errors
-    /// Where the batch has not the span schema; none of its rows is taken then.
+    /// If the batch does not have the span schema. No row is added then.
     pub fn push(&mut self, batch: u64, rows: &SpanRows, now_nano: u64) -> Result<u64, ModelError> {
         if self.only_sdk {
             if let Some(names) = names(batch, rows) {
@@ -160,7 +158,7 @@ impl Window {
         Ok(unreadable)
     }
 
-    /// Takes rows, for example those that [`Row::read`] reads of a batch.
+    /// Adds rows, such as those that [`Row::read`] returns.
     pub fn push_rows(&mut self, rows: impl IntoIterator<Item = Row>, now_nano: u64) {
         let rows: Vec<Row> = rows.into_iter().collect();
         if self.only_sdk {
@@ -176,7 +174,7 @@ impl Window {
         self.make_room();
     }
 
-    /// From now on everything is held here, until nothing is left.
+    /// Moves everything from the SDK path into the full window, until the window is empty.
     fn take_over(&mut self) {
         self.only_sdk = false;
         let Taken { rows, ready, counters } = self.sdk.take();
@@ -193,7 +191,7 @@ impl Window {
     }
 
     fn push_row(&mut self, mut row: Row, told: Option<Outcome>, now_nano: u64) {
-        // What an earlier run found is found again.
+        // Results of an earlier run are computed again.
         row.prior = None;
         let slot = self.index.insert(row);
         self.find_neighbours(slot, &row);
@@ -239,8 +237,8 @@ impl Window {
         }
     }
 
-    /// Finds rows that belong to one trace with this new one, and rows whose
-    /// parent it may change.
+    /// Finds rows that belong to the same trace as the new one, and rows whose parent it may
+    /// change.
     fn find_neighbours(&mut self, slot: Slot, row: &Row) {
         let Self { index, known, joined, touched, by_trace, by_fragment, clocks, .. } = self;
         joined.clear();
@@ -266,7 +264,7 @@ impl Window {
             }
             if let Some(id) = row.x_request_id {
                 let others = index.with_x_request_id(id);
-                // Of more rows nothing is said, with or without this one.
+                // With more rows than this, the key proves nothing, with or without this row.
                 if others.len() <= MAX_CANDIDATES + 1 {
                     let own =
                         |other: &Slot| *other != slot && index.row(*other).surely_same_process(row);
@@ -295,7 +293,7 @@ impl Window {
         }
     }
 
-    /// Makes one group of two and returns it: the one that had more rows.
+    /// Merges two groups into the larger one and returns it.
     fn merge(&mut self, one: GroupId, other: GroupId) -> GroupId {
         let size = |id| self.groups.get(id).map(|group: &Group| group.slots.len());
         let (into, from) = match (size(one), size(other)) {
@@ -314,8 +312,8 @@ impl Window {
             group.last_row_nano = group.last_row_nano.max(gone.last_row_nano);
         }
         self.groups.give_back(gone.slots);
-        // Something to look at since the earlier of the two, and at once where
-        // neither had anything: they are one now.
+        // Marks the group as changed since the earlier time. If neither had changed, the merge
+        // itself is a change.
         if let Some(since) = gone.untold_since_nano {
             self.mark(into, since);
             if let Some(group) = self.groups.get_mut(into) {
@@ -325,8 +323,7 @@ impl Window {
         into
     }
 
-    /// The results that are due: of groups that have become quiet, every row
-    /// whose result is new or has changed.
+    /// The results that are due: every new or changed result of groups that have become quiet.
     pub fn poll(&mut self, now_nano: u64) -> Vec<Assembled> {
         self.clocks.tick(now_nano);
         if self.only_sdk {
@@ -343,12 +340,12 @@ impl Window {
         std::mem::take(&mut self.ready)
     }
 
-    /// All results that are outstanding, due or not.
+    /// All outstanding results, due or not.
     pub fn flush(&mut self, now_nano: u64) -> Vec<Assembled> {
         if self.only_sdk {
             return self.sdk.poll(now_nano, true, &self.config);
         }
-        // What nothing gives a parent is known once the rules were asked.
+        // Asks the rules first, to find the calls without a parent.
         for id in self.untold.clone() {
             self.join(id);
         }
@@ -358,7 +355,7 @@ impl Window {
         std::mem::take(&mut self.ready)
     }
 
-    /// Finds out by time whose the calls are that nothing else gives to a request.
+    /// Assigns calls by time that no other evidence assigns.
     fn decide(&mut self, now_nano: u64, all: bool) {
         let Self { timing: Some(timing), known, index, .. } = self else { return };
         let decided = timing.decide(now_nano, all, |at| match known[at.slot as usize].verdict {
@@ -390,8 +387,8 @@ impl Window {
         }
     }
 
-    /// Whether a group has calls whose parents are still to be found out, and time
-    /// to wait for that; it is looked at again later.
+    /// Whether a group has calls whose parents are still undecided and may wait for them. If so,
+    /// the group is examined again later.
     fn hold(&mut self, id: GroupId, now_nano: u64) -> bool {
         let Some(group) = self.groups.get_mut(id) else { return false };
         let waited = group.untold_since_nano.map_or(0, |since| now_nano.saturating_sub(since));
@@ -405,8 +402,8 @@ impl Window {
         true
     }
 
-    /// Tells the groups that are due. Where it is given what time it is, those that
-    /// wait for something are told later.
+    /// Reports the groups that are due. If `now_nano` is given, groups that wait for a decision are
+    /// postponed.
     fn tell(&mut self, now_nano: Option<u64>, due: impl Fn(&Group) -> bool) {
         let mut due_now = Vec::new();
         let groups = &self.groups;
@@ -418,7 +415,7 @@ impl Window {
             }
             _ => false,
         });
-        // First all that are linked become one, so that no row is told twice.
+        // Merges all linked groups first, so that no row is reported twice.
         let mut joined: Vec<GroupId> = due_now.into_iter().map(|id| self.join(id)).collect();
         joined.sort_unstable();
         joined.dedup();
@@ -429,11 +426,11 @@ impl Window {
         }
     }
 
-    /// What the rules say of a row, and time where they name no parent.
+    /// The rules' result for a row, or the parent by time if the rules are ambiguous.
     fn verdict(&mut self, slot: Slot) -> Verdict {
         let verdict = verdict(&self.index, slot);
         let row = self.index.row(slot);
-        // Where the agent knows of no request, there is none to be guessed.
+        // If the agent knows of no request, a guess is not allowed.
         if verdict != Verdict::Several || row.capture != Capture::ClientProcess {
             return verdict;
         }
@@ -450,8 +447,8 @@ impl Window {
         }
     }
 
-    /// Asks the rules about every row of a group, joins to it what they link it
-    /// to, and returns the group that it has become.
+    /// Asks the rules about every row of a group, merges the groups they link, and returns the
+    /// resulting group.
     fn join(&mut self, mut id: GroupId) -> GroupId {
         let mut outside = Vec::new();
         let mut fresh = self.groups.get(id).map_or_else(Vec::new, |group| group.slots.clone());
@@ -476,7 +473,7 @@ impl Window {
         id
     }
 
-    /// Notes what is new about the rows of a group that was joined just now.
+    /// Reports new and changed results of a group whose links are up to date.
     fn tell_group(&mut self, id: GroupId) {
         let Some(group) = self.groups.get_mut(id) else { return };
         group.untold_since_nano = None;
@@ -500,7 +497,7 @@ impl Window {
         }
     }
 
-    /// Lets go of groups unheard of for long.
+    /// Removes groups without recent rows.
     fn forget(&mut self, now_nano: u64) {
         while let Some(&(heard, id)) = self.ages.front() {
             if now_nano.saturating_sub(heard) < self.config.remember_nano {
@@ -521,10 +518,9 @@ impl Window {
         self.only_sdk = self.index.is_empty();
     }
 
-    /// Keeps the bound on rows.
+    /// Enforces the maximum number of rows.
     fn make_room(&mut self) {
-        // Each group is passed over once at most, for being younger than its
-        // entry says.
+        // Each group is skipped at most once, for being younger than its queue entry says.
         let mut passes = self.ages.len();
         while self.index.len() > self.config.max_rows {
             let Some((heard, id)) = self.ages.pop_front() else { break };
@@ -542,7 +538,7 @@ impl Window {
         }
     }
 
-    /// Tells what is to be told of a group, and drops it.
+    /// Reports a group's results and removes it.
     fn let_go(&mut self, id: GroupId) {
         let id = match self.groups.get(id) {
             Some(group) if group.untold_since_nano.is_some() => {
@@ -574,16 +570,15 @@ impl Window {
 }
 
 impl SlotState {
-    /// Whether the row's parent was named by the row itself: no other row's
-    /// coming can change that.
+    /// Whether the row itself names its parent. Then no other row can change it.
     fn is_named(&self) -> bool {
         let by = [Evidence::SpanContext, Evidence::TraceHeader];
         self.told.and_then(|told| told.evidence).is_some_and(|evidence| by.contains(&evidence))
     }
 }
 
-/// Adds the row that stands for the key to `joined`; where there is none, this
-/// row does from now on.
+/// Adds the row that represents the key to `joined`. If there is none, `slot` represents the key
+/// from now on.
 fn join_or_lead<K: Eq + std::hash::Hash>(
     leaders: &mut HashMap<K, Slot>,
     key: K,

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""How often implicit tracing is right: which call was made for which request, told
-from outside the program, without headers and without a change to its code.
+"""Accuracy of implicit tracing: for which request was each call made?
 
-Programs of every kind of runtime serve requests under an agent and make calls of
-their own. Which call was for which request they note in a file; the agent sees
-only what moves through sockets, and every request and call has a random token of
-its own in its path, so that spans can be compared with the notes afterwards.
+The agent decides this from outside the program, without headers and without code changes.
+
+Programs of every kind of runtime serve requests under an agent and make their own calls. They
+write to a file which call was for which request. The agent only sees socket traffic. Every request
+and call has a random token in its path, so that spans can be compared with the file afterwards.
 
     accuracy.py --spanwise target/release/spanwise [--only go,python-asyncio] [--all]
                 [--write docs/accuracy.md] [--keep DIRECTORY]
     accuracy.py --replay traces.json …
     accuracy.py --install
 
-Needs the right to load eBPF programs, and what `--install` gets.
+Needs the right to load eBPF programs, and what `--install` installs.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from programs import Programs, end_on_signals, fail, need  # noqa: E402
 
 
 def runtime_cells(bench, runtime, options):
-    """Runs and judges the cells of one runtime."""
+    """Runs and evaluates the cells of one runtime."""
     cells = run_of.plan(runtime, options)
     reason = runtime.missing()
     if reason:
@@ -89,7 +89,7 @@ def arguments():
 
 
 def replayed(options):
-    """Recorded traces in place of programs."""
+    """Replays recorded traces instead of running programs."""
     if not options.replay_program.exists():
         fail(f"{options.replay_program} is not there; `cargo build --release -p spanwise-bench-replay` builds it")
     directory = pathlib.Path(tempfile.mkdtemp(prefix="spanwise-replay-"))

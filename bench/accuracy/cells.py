@@ -1,4 +1,4 @@
-"""Runs a cell: a program, requests at a time, and a way to be used."""
+"""Runs a cell: a program with a number of concurrent requests and a set of variants."""
 
 import json
 import os
@@ -19,33 +19,33 @@ import kept  # noqa: E402
 import score  # noqa: E402
 from spanwise import Spanwise, free_ports  # noqa: E402
 
-# A program is known, and its threads have proven what they are, before it counts.
+# Before measuring, the agent must know the program and the behaviour of its threads.
 WARM_UP_REQUESTS, WARM_UP_SECONDS = 40, 5
-# After a program with TLS was first seen, its probes are set.
+# Time for attaching probes after a TLS program was first seen.
 PROBES_SECONDS = 1.5
 START_SECONDS = 30
-# Of requests that may fail.
+# Maximum share of failed requests.
 MOST_FAILED_SHARE = 0.01
-# Until assembly has told what came last (`WindowConfig::longest_wait_nano`).
+# Time for assembly to report the last spans (`WindowConfig::longest_wait_nano`).
 ASSEMBLY_SECONDS = 3
 MARKER_SECONDS = 60
-# Of a trace that is kept: it may have grown large by what it has wrong.
+# Maximum rows of a saved trace. Wrong links may have made it large.
 MOST_KEPT_ROWS = 2000
 LOSSES = ("events_lost_in_kernel", "gap", "malformed", "heads_cut", "evicted", "orphan", "over_limit")
 
 
 class Broken(Exception):
-    """A program did not do what it was started for."""
+    """A program failed."""
 
 
 @dataclass
 class Cell:
-    """What was run, and later how it was judged."""
+    """What was run, and later its score."""
 
     runtime: object
     concurrency: int
     flags: tuple
-    # It is judged by what time alone tells of it.
+    # Whether only links by time are evaluated.
     hidden: bool = False
     port: int = 0
     leaf_port: int = 0
@@ -70,7 +70,7 @@ class Cell:
         return f"{self.runtime.name}.c{self.concurrency}{more}"
 
     def environment(self):
-        """What the program is told."""
+        """The program's parameters."""
         style = next((flag for flag in self.flags if flag in self.runtime.styles), self.runtime.style)
         told = {"PORT": self.port, "LEAF_PORT": self.leaf_port, "TRUTH": self.directory / "truth", "STYLE": style,
                 "FAN_OUT": "parallel" if "parallel" in self.flags else "sequential",
@@ -89,7 +89,7 @@ class Cell:
 
 
 class Leaf:
-    """The service that all programs call; every answer takes a random 1 to 10 ms."""
+    """The backend that all programs call. Every response takes a random 1 to 10 ms."""
 
     def __init__(self, programs, certificate, key):
         self.ports = dict(zip((("http", False), ("grpc", False), ("http", True), ("grpc", True)), free_ports(4)))
@@ -101,7 +101,7 @@ class Leaf:
 
 
 class Bench:
-    """The programs of a run, under one agent and server."""
+    """The programs of a run, with one agent and server."""
 
     def __init__(self, options, programs, directory):
         self.options, self.programs, self.directory = options, programs, directory
@@ -109,8 +109,7 @@ class Bench:
                      directory / "key.pem", "-out", directory / "certificate.pem", "-subj", "/CN=localhost",
                      "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1")
         config = directory / "spanwise.toml"
-        # What else this machine does is watched as well, and must not push out
-        # what is measured.
+        # The host's other traffic is traced, too, and must not displace what is measured.
         config.write_text('[agent]\nring_bytes = "64MiB"\n')
         self.recording = None
         if options.record:
@@ -145,7 +144,7 @@ class Bench:
         return json.loads(done.stdout)
 
     def run(self, cell):
-        """Runs the program under its load; what was seen is judged later."""
+        """Runs the program under load. Its spans are evaluated later."""
         self.count += 1
         cell.directory = self.directory / f"cell-{self.count}"
         cell.directory.mkdir()
@@ -174,14 +173,15 @@ class Bench:
                      if any(word in name for word in LOSSES) and now != before.get(name, 0)}
 
     def wait(self, cell, process, log):
-        """Until it listens, without a word to it: a connection that says nothing
-        is a span, too, but of no request."""
+        """Waits until the program listens, without connecting: an idle connection would be a span
+        without a request.
+        """
         end = time.monotonic() + START_SECONDS
         inode = f" 0100007F:{cell.port:04X} 00000000:0000 0A"
         while time.monotonic() < end:
             if process.poll() is not None:
                 raise Broken(f"the program ended: {self.programs.log(log).read_text(errors='replace')[-500:]}")
-            # Java and others bind to the mapped address of IPv6.
+            # Java and others bind to the IPv4-mapped IPv6 address.
             v6 = Path("/proc/net/tcp6")
             if inode in Path("/proc/net/tcp").read_text() or (
                     v6.exists() and f":{cell.port:04X} 00000000000000000000000000000000:0000 0A" in v6.read_text()):
@@ -190,7 +190,7 @@ class Bench:
         raise Broken(f"nothing listens after {START_SECONDS} s")
 
     def settle(self):
-        """Until all that has happened so far is stored and assembled."""
+        """Waits until everything so far is stored and assembled."""
         since, end = time.time_ns(), time.monotonic() + MARKER_SECONDS
         marker = self.leaf.ports["http", False]
         urllib.request.urlopen(f"http://127.0.0.1:{marker}/marker/{since}", timeout=10).close()
@@ -208,10 +208,10 @@ class Bench:
                 break
             time.sleep(0.5)
 
-    # ---- judgement ---------------------------------------------------------
+    # ---- evaluation --------------------------------------------------------
 
     def judge(self, cell):
-        """Compares what was assembled with what the program noted."""
+        """Compares the assembled links with the program's notes."""
         if cell.reason:
             return
         truth, roots = self.truth(cell)
@@ -226,7 +226,7 @@ class Bench:
             self.hidden.judge(cell, truth, rows)
             return
         spans = self.spans(cell)
-        # Those of the warm-up do not count, as its requests do not.
+        # Requests of the warm-up do not count, and neither do these calls.
         roots -= {span.token for span in spans if span.start_nano < cell.begin_nano}
         cell.score = score.score(truth, spans, roots)
         if self.options.keep:
@@ -234,11 +234,10 @@ class Bench:
                 self.keep(cell, number, wrong)
 
     def truth(self, cell):
-        """The request of each call, by their tokens, and the calls that were made
-        for none."""
+        """The request of each call, by token, and the background calls."""
         answered = (cell.directory / "tokens").read_text().split()
         if cell.runtime.proxy:
-            # It passes the path on, and so the request's token is the call's.
+            # A proxy forwards the path, so the call has the request's token.
             return {token: token for token in answered}, set()
         answered, found, roots = set(answered), {}, set()
         for request, calls in score.read_notes((cell.directory / "truth").read_text()):
@@ -249,16 +248,15 @@ class Bench:
         return found, roots
 
     def spans(self, cell):
-        """What was seen at the program's port and of calls to the leaf, and what
-        else their parents are."""
-        # Requests of the warm-up may have been taken for the parents.
+        """Spans at the program's port, its calls to the leaf, and their other parents."""
+        # Requests of the warm-up may have been chosen as parents.
         begin = cell.begin_nano - 10 * 10**9
         found = score.read(score.ask(self.spanwise.http, f"""SELECT {score.COLUMNS} FROM spans
             WHERE start_unix_nano >= {begin} AND start_unix_nano <= {cell.end_nano + 10**9}
             AND ((server_port = {cell.port} AND capture = '{score.SERVER}')
                 OR (server_port = {cell.leaf_port} AND capture = '{score.CLIENT}'))"""), cell.port)
         known = {span.id for span in found}
-        # A call of a proxy to the leaf, and of others; never one to the program.
+        # A proxy calls the leaf, while other programs call others; never one calls itself.
         elsewhere = sorted({span.parent for span in found if span.side == score.CLIENT and span.parent} - known)
         for first in range(0, len(elsewhere), 500):
             some = ", ".join(f"'{each}'" for each in elsewhere[first:first + 500])
@@ -277,20 +275,21 @@ class Bench:
         return f"server_port = {cell.port} AND capture = '{score.SERVER}'"
 
     def processes(self, cell):
-        """The processes that have served its requests."""
+        """The processes that served its requests."""
         found = self.spanwise.sql(f"SELECT DISTINCT process_id FROM spans WHERE {self.when(cell)} AND {self.served(cell)}")
         return {process for process, in found}
 
     def record(self, cells):
-        """Writes what the kernel told of each cell's program, for tests of what made its
-        links. The agent has ended, and so has its recording."""
+        """Saves the kernel events of each cell's program, for tests of attribution. The agent has
+        ended, so its recording is complete.
+        """
         events = list(kept.read(self.recording))
         for cell, processes in cells:
             count = kept.write(cell, processes, events, *kept.truth_of(cell), self.options.record)
             print(f"{cell.name}: {count} events kept", flush=True)
 
     def rows(self, cell):
-        """What time alone may know of a cell: also of its warm-up."""
+        """What links by time may use of a cell, including its warm-up."""
         when, served = self.when(cell), self.served(cell)
         # Other cells have called the same backend shortly before.
         processes = self.processes(cell)
@@ -301,7 +300,7 @@ class Bench:
             AND (({served}) OR (server_port = {cell.leaf_port} AND capture = '{score.CLIENT}'))""")
 
     def keep(self, cell, number, wrong):
-        """Writes the rows of a wrong trace, for a test of what made it."""
+        """Saves the rows of a wrong trace, for a test."""
         self.options.keep.mkdir(parents=True, exist_ok=True)
         rows = self.json(f"""SELECT * FROM spans WHERE assembled_trace_id = (SELECT assembled_trace_id FROM spans
             WHERE encode(span_id, 'hex') = '{wrong['call_span']}' LIMIT 1)

@@ -1,17 +1,17 @@
-"""What time alone tells: the rows of a cell, with everything else taken from them, in a
-server of their own."""
+"""Evaluates links by time alone: a separate server gets a cell's rows without any other evidence.
+"""
 
 import replay
 import score
 from spanwise import Spanwise
 
-# In the order in which `judge` takes them.
+# In the order that `judge` expects.
 COLUMNS = """capture, process_id, operation, start_unix_nano, duration_nano, server_port,
     coalesce(attribute(attributes, 'url.path'), attribute(attributes, 'rpc.method'))"""
 
 
 class Hidden:
-    """A server that is told when requests and calls were, and of which process."""
+    """A server that only knows the times and processes of requests and calls."""
 
     def __init__(self, options, directory):
         self.options, directory = options, directory / "hidden"
@@ -24,7 +24,7 @@ class Hidden:
         self.spanwise.start()
 
     def judge(self, cell, truth, rows):
-        """Scores what is made of a cell's rows."""
+        """The score for a cell's rows."""
         found = replay.Replay()
         calls, requests = {}, {}
         for capture, process, operation, start, duration, port, token in rows:
@@ -38,7 +38,7 @@ class Hidden:
                 "duration_nano": int(duration), "fragment": self.number if side == "server" else None, "sequences": None,
                 "attributes": {}})
             (requests if side == "server" else calls).setdefault(score.token(token), found.rows[-1]["id"])
-        # What nobody saw cannot be found by time.
+        # Calls that nobody captured cannot be found by time.
         found.truth = {calls[call]: requests[request] for call, request in truth.items()
                        if call in calls and request in requests}
         found.rows.sort(key=lambda row: row["start_unix_nano"] + row["duration_nano"])

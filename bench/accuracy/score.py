@@ -1,7 +1,7 @@
-"""Compares links that were made with those that there are.
+"""Compares the links made with the true ones.
 
-A link says for which incoming request a call was made. Programs note the tokens
-of both; a token is the last part of a path, and so of a span, too.
+A link says for which incoming request a call was made. Programs write down the tokens of both. A
+token is the last part of a path, and so of a span.
 """
 
 import csv
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 # `Evidence::CERTAIN` in model/src/vocabulary.rs.
 CERTAIN = 0.999
-# Above a call there are few spans of its own process.
+# There are few spans of its own process above a call.
 MAX_CHAIN = 8
 SERVER, CLIENT = "server-process", "client-process"
-# As programs note calls that were made for no request.
+# The programs' notation for background calls.
 NOBODY = "-"
-# What is asked of the table of spans, in the order in which `read` takes it.
+# The columns of the query, in the order that `read` expects.
 COLUMNS = """encode(span_id, 'hex'), encode(assembled_parent, 'hex'), capture, evidence, confidence,
     attribute(attributes, 'url.path'), attribute(attributes, 'rpc.method'), start_unix_nano, server_port, client_port"""
 MOST_EXAMPLES = 5
@@ -26,7 +26,7 @@ MOST_EXAMPLES = 5
 
 @dataclass(frozen=True)
 class Span:
-    """A row, as far as it is judged. `token` is None where its path has none."""
+    """The evaluated parts of a row. `token` is None if its path has none."""
 
     id: str
     parent: str | None
@@ -40,8 +40,9 @@ class Span:
 
 @dataclass
 class Links:
-    """How many there are, how many of them are right, and how many would be by what
-    is said of them: the sum of their confidences."""
+    """The number of links, of right ones, and the expected number of right ones: the sum of their
+    confidences.
+    """
 
     made: int = 0
     right: int = 0
@@ -59,14 +60,15 @@ class Links:
 
     @property
     def precision(self):
-        """None where there is no link, of which nothing can be said."""
+        """None if there are no links."""
         return self.right / self.made if self.made else None
 
 
 @dataclass
 class Score:
-    """Of a cell. `true_links` is what there is to find: every call that a program
-    says it made, whether or not a span of it was seen."""
+    """The score of a cell. `true_links` is the number of links to find: every call of the program,
+    whether or not its span was captured.
+    """
 
     true_links: int = 0
     requests: int = 0
@@ -78,7 +80,7 @@ class Score:
     missing_calls: int = 0
     missing_requests: int = 0
     twice: int = 0
-    # Over which calls were made, as far as their ports differ.
+    # Number of connections on which calls were made, as far as their ports differ.
     connections: int = 0
     wrong: list = field(default_factory=list)
 
@@ -102,12 +104,12 @@ class Score:
 
 
 def token(path):
-    """`/r/TOKEN`, or as gRPC's method `r/TOKEN`."""
+    """`/r/TOKEN`, or gRPC's method `r/TOKEN`."""
     return path.rpartition("/")[2] or None if path else None
 
 
 def ask(port, query):
-    """The answer of the server at this port, in CSV."""
+    """The server's answer in CSV."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}/api/v1/sql?format=csv", query.encode(),
                                      {"Content-Type": "text/plain", "Spanwise-Request": "bench"})
     try:
@@ -120,8 +122,9 @@ def ask(port, query):
 
 
 def read(text, port):
-    """Spans of an answer in CSV to COLUMNS. Requests are those served at `port`:
-    others may have the same token, where a proxy passes it on."""
+    """The spans in an answer with COLUMNS. Requests are those served at `port`. Others may have
+    the same token, if a proxy forwards it.
+    """
     found = []
     for row in list(csv.reader(io.StringIO(text)))[1:]:
         span, parent, side, evidence, confidence, path, method, start, served_at, client_port = row
@@ -132,13 +135,14 @@ def read(text, port):
 
 
 def read_notes(text):
-    """Lines of a program's notes: the token of a request, then those of its calls."""
+    """Parses a program's notes: the token of a request, followed by those of its calls."""
     return [(request, calls) for request, *calls in (line.split() for line in text.splitlines())]
 
 
 def climb(span, by_id):
-    """The server's span that a call's parents lead to, with the weakest link on the
-    way: (span, evidence, confidence). The span is None where they lead elsewhere."""
+    """The server's span to which a call's parents lead, with the weakest link on the way: (span,
+    evidence, confidence). The span is None if they lead elsewhere.
+    """
     evidence, confidence = span.evidence, span.confidence if span.confidence is not None else 0.0
     at = by_id.get(span.parent)
     for _ in range(MAX_CHAIN):
@@ -151,9 +155,10 @@ def climb(span, by_id):
 
 
 def score(truth, spans, roots=()):
-    """`truth` gives the token of the request for that of each of its calls; `spans`
-    are the requests that the program served, and the calls that it made. Calls
-    of `roots` were made for no request: any link of them is wrong."""
+    """`truth` maps each call's token to its request's. `spans` are the requests that the program
+    served and the calls that it made. Calls in `roots` were made for no request, so any link of
+    them is wrong.
+    """
     found = Score(true_links=len(truth), requests=len(set(truth.values())))
     by_id = {span.id: span for span in spans}
     calls = defaultdict(list)

@@ -1,4 +1,4 @@
-"""The scorer must not flatter: what is missing, wrong or ambiguous counts as such."""
+"""The score must count missing, wrong and ambiguous links as such."""
 
 import unittest
 from pathlib import Path
@@ -42,7 +42,7 @@ class Scores(unittest.TestCase):
 
     def test_what_is_not_linked_is_no_mistake_and_not_found(self):
         found = score(self.truth, [request("a"), call("a1", evidence="ambiguous"), call("a2"), linked("b1", "b")])
-        # The request b has no span: nobody knows where its call leads to.
+        # The request b has no span, so it is unknown where its call leads.
         self.assertEqual((found.recall, found.links.made, found.links.right), (0, 1, 0))
         self.assertEqual((found.ambiguous, found.alone, found.missing_calls, found.missing_requests), (1, 1, 1, 1))
 
@@ -82,8 +82,9 @@ class Scores(unittest.TestCase):
 
 
 class Recorded(unittest.TestCase):
-    """Rows of a run of gevent, two requests one by one and four at once, looked
-    through by hand: two calls had several requests open around them."""
+    """Rows of a gevent run with two sequential requests and four concurrent ones, checked
+    manually: two calls had several open requests around them.
+    """
 
     def setUp(self):
         self.text = (RECORDED / "gevent.csv").read_text()

@@ -1,5 +1,6 @@
-"""What is measured: applications that know nothing of tracing. `processes` are those of an
-application that run already."""
+"""The measured applications, which know nothing of tracing. `processes` are those of an
+application that is already running.
+"""
 
 import os
 import pathlib
@@ -19,7 +20,7 @@ START_SECONDS = 90
 
 
 def wait_for_page(programs, process, name, url):
-    """Until the page is there: a program may listen before it can answer."""
+    """Waits until the page is available. A program may listen before it can answer."""
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
         programs.check(name, process)
@@ -33,8 +34,9 @@ def wait_for_page(programs, process, name, url):
 
 
 class Spring:
-    """Three Spring Boot services and PostgreSQL: a request is an order, with its
-    lines and the stock of each."""
+    """Three Spring Boot services and PostgreSQL. A request is an order with its lines and the
+    stock of each.
+    """
 
     name = "spring"
     paths = ["/orders/{}"]
@@ -63,8 +65,9 @@ class Spring:
 
 
 class Shop:
-    """The demo's shop: services in Node.js, Python, Go and Java behind nginx, over
-    Redis and PostgreSQL."""
+    """The demo shop: services in Node.js, Python, Go and Java behind nginx, with Redis and
+    PostgreSQL.
+    """
 
     name = "shop"
     paths = ["/product/{}", "/product/{}", "/product/{}", "/", "/cart?customer=c{}"]
@@ -88,8 +91,7 @@ class Shop:
 
 
 class Running:
-    """An application that somebody else started; with the processes that all of it comes from,
-    where those are known."""
+    """An application that is already running, with its root processes if known."""
 
     script = HERE / "numbers.lua"
     packages = {}
@@ -114,7 +116,7 @@ class Running:
 
 
 class Process:
-    """One that is not ours to end."""
+    """A process that this benchmark must not end."""
 
     def __init__(self, pid):
         if not pathlib.Path(f"/proc/{pid}").exists():
@@ -123,6 +125,6 @@ class Process:
 
 
 def address(application):
-    """Where it listens, as ADDRESS:PORT."""
+    """Its address, as ADDRESS:PORT."""
     parts = urllib.parse.urlsplit(application.url)
     return f"{socket.gethostbyname(parts.hostname)}:{parts.port or 80}"

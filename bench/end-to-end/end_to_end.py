@@ -1,17 +1,15 @@
 #!/usr/bin/env python3
 """What tracing costs whole applications, and what it shows of them.
 
-As in Figure 16 of DeepFlow's paper: real applications under load, with and
-without the agent in turns, whose order alternates. In each turn wrk sends as
-much as is answered (throughput, latencies), then requests come at a steady rate
-below that (latencies, processor time). Figures are medians over pairs of turns
-of what changes within a pair. The agent sends to a sink: a server would be on
-another machine. So would be the clients that the load stands for: the agent's filter
-leaves it out.
+Like Figure 16 of DeepFlow's paper: real applications under load, with and without the agent in
+turns of alternating order. In each turn, wrk first sends as much as is answered (throughput,
+latencies). Then requests arrive at a lower steady rate (latencies, processor time). Figures are
+medians of the changes within pairs of turns. The agent sends to a sink, because a server would run
+on another host. So would the clients that the load represents. The agent's filter excludes them.
 
-That is done twice. Apart: the application has a processor for itself, agent, sink and
-load have the others; what it loses is what the hooks take from it. Together: all share
-all processors, and what the agent takes the application lacks, too.
+This is done twice. Apart: the application has its own processor, and agent, sink and load share
+the others, so the hooks alone slow it down. Together: all share all processors, so the agent's own
+processor time counts, too.
 
     end_to_end.py --spanwise target/release/spanwise \\
                   --sink target/release/spanwise-bench-sink \\
@@ -41,19 +39,19 @@ from programs import (  # noqa: E402
 
 APPLICATIONS = {"spring": Spring, "shop": Shop}
 SETTINGS = ("without", "with")
-# The first seconds with an agent find out which programs there are.
+# In the first seconds, an agent examines all programs.
 SETTLE_SECONDS = 2
 WARM_SECONDS = 2
-# Of what was answered without an agent.
+# Share of the throughput without an agent.
 STEADY_SHARE = 0.5
-# Requests that may fail, as the application says: shops sell out.
+# Maximum share of failed requests. A shop's products may be sold out.
 MOST_FAILED_SHARE = 0.01
 TRACES_SECONDS = 5
-# Until assembly has placed what came last.
+# Time for assembly to finish.
 ASSEMBLY_SECONDS = 5
-# The load stands for clients on other machines.
+# The load represents clients on other hosts.
 EXCEPT_LOAD = ("--except", "service=wrk,service=spanwise-bench-requests")
-# What traces break at.
+# Counters of events that break traces.
 TRACE_COUNTERS = ("events_lost_in_kernel", "fragments_ambiguous", "processes_without_thread_discipline")
 UNITS = {"us": 1e-3, "ms": 1, "s": 1e3, "m": 60e3}
 PERCENTILES = ("p50", "p90", "p99")
@@ -62,7 +60,7 @@ MODES = {"full": "as much as is answered", "steady": "at a steady rate"}
 
 
 class Layout:
-    """Which processors the application has, and which agent, sink and load."""
+    """The processors of the application, and those of agent, sink and load."""
 
     def __init__(self, name, application, others):
         self.name = name
@@ -71,16 +69,16 @@ class Layout:
 
     @property
     def core(self):
-        """Of agent and load, as taskset takes it."""
+        """The processors of agent and load, for taskset."""
         return ",".join(map(str, sorted(self.others)))
 
     def load(self, command):
-        """The command of a load, where it has to run."""
+        """The command of a load, pinned to its core."""
         return ["taskset", "-c", self.core, command]
 
 
 def layouts():
-    """By name. Nothing can be apart on one processor."""
+    """By name. With one processor, nothing can be apart."""
     every = os.sched_getaffinity(0)
     first = {min(every)}
     found = {"together": Layout("together", every, every)}
@@ -88,7 +86,7 @@ def layouts():
 
 
 def arrange(options, sink, layout):
-    """Moves what runs to its processors."""
+    """Moves running processes to their processors."""
     for process in options.services:
         pin(process, layout.application)
     pin(sink.process, layout.others)
@@ -96,7 +94,7 @@ def arrange(options, sink, layout):
 
 
 def pin(process, cores):
-    """Moves all threads of a program and of what comes from it; those that they make follow."""
+    """Moves all threads of a program and of its descendants. Their new threads follow."""
     for pid in family(process.pid):
         for thread in pathlib.Path(f"/proc/{pid}/task").glob("*"):
             with contextlib.suppress(ProcessLookupError):
@@ -104,8 +102,9 @@ def pin(process, cores):
 
 
 def full_load(application, options, seconds, connections=None):
-    """As much as is answered: requests/s, latencies in ms, and the processor time of the
-    application a request in us."""
+    """Maximum throughput: requests/s, latencies in ms, and the application's processor time for
+    each request in us.
+    """
     busy = application_seconds(options)
     said = options.programs.run("wrk", *options.layout.load("wrk"), "--latency", "-t1", f"-c{connections or options.connections}",
                                 f"-d{seconds}s", "--timeout", "10s", "-s", application.script, application.url,
@@ -124,14 +123,16 @@ def full_load(application, options, seconds, connections=None):
 
 
 def application_seconds(options):
-    """Processor time so far of the application's processes and of all that come from them, in
-    seconds; of one that runs already nothing is known."""
+    """Processor time of the application's processes and their descendants, in seconds. Unknown for
+    an application that was already running.
+    """
     return sum(family_seconds(process.pid) for process in options.services)
 
 
 def steady_load(application, options, rate, seconds):
-    """Requests at this rate: latencies in ms, and the machine's processor time a
-    request in us."""
+    """Requests at this rate: latencies in ms, and the host's processor time for each request in
+    us.
+    """
     paths = [word for path in application.paths for word in ("--path", path)]
     busy = busy_and_all()[0]
     said = options.programs.run(
@@ -145,8 +146,9 @@ def steady_load(application, options, rate, seconds):
 
 
 def turn(application, setting, options, sink, rate):
-    """One turn of a setting; `rate` for the steady load, none for half of what
-    was just answered."""
+    """One turn of a setting. `rate` is for the steady load; None means half of the measured
+    throughput.
+    """
     programs = options.programs
     agent = None
     if setting == "with":
@@ -170,8 +172,9 @@ def turn(application, setting, options, sink, rate):
 
 
 def hooks(application, options, sink):
-    """What the hooks themselves take of a request, by the kernel's account: how often they run,
-    how long all that takes in us, and that as a share of the application's processor time."""
+    """The hooks' own cost for each request, according to the kernel: number of runs, their time in
+    us, and that time as a share of the application's processor time.
+    """
     agent = start_agent(options.programs, options.spanwise, sink.url, *EXCEPT_LOAD, core=options.layout.core)
     time.sleep(SETTLE_SECONDS)
     full_load(application, options, WARM_SECONDS)
@@ -189,7 +192,7 @@ def lost_events(sink):
 
 
 def measure(application, options, sink):
-    """Pairs of turns, the steady rate, and what hooks take."""
+    """Pairs of turns, the steady rate, and the cost of hooks."""
     print(f"\n{application.name}, {options.layout.name}", file=sys.stderr)
     full_load(application, options, options.seconds)
     rate = full_load(application, options, options.seconds)["rate"] * STEADY_SHARE
@@ -205,8 +208,8 @@ def measure(application, options, sink):
 
 
 def spans_per_trace(application, options, otlp_port):
-    """For one connection and for all: how many traces there are of how many
-    spans, the most frequent first."""
+    """With one connection and with all: number of traces by number of spans, most frequent first.
+    """
     programs = options.programs
     grpc, http = free_port(), free_port()
     off = [word for name in ("--zipkin", "--jaeger-grpc", "--jaeger-http", "--jaeger-udp-compact",
@@ -237,7 +240,7 @@ def spans_per_trace(application, options, otlp_port):
 
 
 def assembled(http, port, begin):
-    """Traces with the application's front door in them, by their number of spans."""
+    """Traces that include the application's front, by number of spans."""
     rows = query(http, f"""
         SELECT spans, count(*) FROM (
             SELECT assembled_trace_id, count(*) AS spans FROM spans
@@ -259,7 +262,7 @@ def ask(port, path, body=None):
 
 
 def report(application, layout, pairs, rate, hooked):
-    """The tables and figures of a layout; those of `apart` have the shorter names."""
+    """Tables and figures of a layout. Those of `apart` have the shorter names."""
     name = application.name
     median = lambda pick: statistics.median(pick(pair) for pair in pairs)  # noqa: E731
     for mode, told in MODES.items():
@@ -303,7 +306,7 @@ def report_traces(application, traces):
 
 
 def run(application, options):
-    """One application in a directory of its own."""
+    """Runs one application in its own directory."""
     directory = pathlib.Path(tempfile.mkdtemp(prefix="spanwise-end-to-end-"))
     directory.chmod(0o755)
     programs = options.programs = Programs(directory)

@@ -1,4 +1,5 @@
--- One page after another: `wrk ... -- PATH ITEMS`, where {} in the path stands for 1 to ITEMS.
+-- Requests one page after another: `wrk ... -- PATH ITEMS`. {} in the path is replaced by 1 to
+-- ITEMS.
 local path, items
 local number = 0
 

@@ -1,6 +1,6 @@
--- Of ten requests: six products, the home page, and a customer who fills a cart,
--- looks at it and buys. The customer's three steps lie far enough apart that
--- each is answered before the next, on whichever connection.
+-- Ten requests are six products, the home page, and three steps of a customer: fill the cart, look
+-- at it, and buy. The steps are so far apart that each is answered before the next, even on another
+-- connection.
 local STEPS = 10
 local APART = 20 -- turns of ten requests
 local number = 0

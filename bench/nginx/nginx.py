@@ -1,21 +1,18 @@
 #!/usr/bin/env python3
-"""What tracing costs a server in the worst case: nginx that serves a small page
-on one core, as fast as it can (DeepFlow's paper, Appendix B).
+"""What tracing costs a server in the worst case: nginx with a small page on one core.
 
-nginx has the first core; the load (wrk) and the agent share the second. Three
-settings take turns: no agent, the kernel side alone (its events are read and
-thrown away), and the whole agent, whose spans go to a sink on the second core,
-too. Figures are medians over rounds of what changes within a round. The load
-stands for clients on other machines: it is left out by the agent's filter, so a
-request makes one span.
+nginx serves the page as fast as it can (DeepFlow's paper, Appendix B). It has the first core. The
+load (wrk) and the agent share the second. Three settings take turns: no agent; the kernel side
+alone (its events are read and discarded); and the whole agent, whose spans go to a sink on the
+second core. Figures are medians over rounds of the changes within a round. The load represents
+clients on other hosts. The agent's filter excludes it, so a request makes one span.
 
-All of it twice: bare, where nginx does the least that it can (files stay open,
-nothing is logged, connections last), and as it is installed, with sendfile. Bare, a
-request costs nginx about what it costs wrk, so the second core is full without an
-agent. As installed, wrk waits for nginx, and nginx has to wake it: the slower nginx
-is, the more often. Waking a processor that sleeps costs nginx microseconds on virtual
-machines, which clients on other machines would not; so processors do not sleep while
-this runs (/dev/cpu_dma_latency, for root), and how often wrk waited is printed.
+Everything is measured twice: bare, where nginx does as little as possible (open files are cached,
+no log, persistent connections), and as installed, with sendfile. Bare, a request costs nginx about
+as much as wrk, so the second core is busy even without an agent. As installed, wrk waits for
+nginx, and nginx has to wake it, the more often the slower nginx is. Waking an idle processor costs
+nginx microseconds on virtual machines, which clients on other hosts would not. So processors are
+kept awake (/dev/cpu_dma_latency, for root), and the number of wrk's waits is printed.
 
     nginx.py --spanwise target/release/spanwise --sink target/release/spanwise-bench-sink \\
              --kernel-only target/release/spanwise-bench-capture [--rounds 5] [--seconds 6]
@@ -41,7 +38,7 @@ from programs import (  # noqa: E402
 SERVER_CORE, OTHER_CORE = "0", "1"
 CONNECTIONS = 50
 SETTINGS = ("none", "kernel", "full")
-# What nginx is told beside where things are; the second is what Debian installs.
+# nginx's settings besides paths. The second one is Debian's default.
 CONFIGURATIONS = {
     "bare": "access_log off; keepalive_requests 100000000; open_file_cache max=100;",
     "installed": "sendfile on; tcp_nopush on; types_hash_max_size 2048; gzip on; "
@@ -71,7 +68,7 @@ def start_nginx(programs, directory, configuration):
 
 
 def stay_awake():
-    """Keeps idle processors from sleeping while the file is open."""
+    """Keeps idle processors awake while the file is open."""
     try:
         awake = open("/dev/cpu_dma_latency", "wb", buffering=0)
         awake.write(bytes(4))
@@ -82,12 +79,12 @@ def stay_awake():
 
 
 def waits_of_children():
-    """How often programs that were run to their ends have waited."""
+    """How often finished child processes have waited."""
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw
 
 
 def load(port, seconds):
-    """Requests that were answered, and in how many seconds."""
+    """Number of answered requests, and the seconds that they took."""
     output = subprocess.run(
         ["taskset", "-c", OTHER_CORE, "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s",
          f"http://127.0.0.1:{port}/index.html"],
@@ -185,7 +182,7 @@ def run(options, programs, directory, sink, configuration):
     share = lambda setting: median(lambda found: found[setting]["rate"] / found["none"]["rate"])
     added = median(lambda found: found["kernel"]["nginx_us"] - found["none"]["nginx_us"])
     agent = median(lambda found: found["full"]["agent_us"])
-    # Where the load has to share its core with the agent, it may be what limits.
+    # If the load shares its core with the agent, the load may be the bottleneck.
     by_cpu = median(lambda found: found["none"]["nginx_us"] / found["full"]["nginx_us"])
     name = "nginx" if configuration == "bare" else f"nginx.{configuration}"
     print(f"figure {name}.kept_ebpf_share {share('kernel'):.3f} 1")

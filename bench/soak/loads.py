@@ -1,5 +1,6 @@
-"""The load of the soak: each protocol by a client that keeps a rate and says how
-many requests were answered. Where a protocol has such a client, it is that one."""
+"""The load of the soak test: for each protocol, a client that keeps a rate and reports the number
+of responses. Common load generators are used where they exist.
+"""
 
 import json
 import os
@@ -15,11 +16,10 @@ MIX = {
     "http": 0.30, "redis": 0.20, "http2": 0.125, "grpc": 0.075, "https": 0.025, "memcached": 0.10,
     "postgresql": 0.075, "mysql": 0.05, "dns": 0.05,
 }
-# What the agent calls them.
+# The agent's names of protocols.
 PROTOCOLS = {"http2": "http", "https": "http"}
 H2LOAD_CLIENTS = 4
-# Connections of HTTP/1 are opened anew after so many requests, so that the
-# agent's tables see some come and go.
+# HTTP/1 connections are reopened after this many requests, so that the agent's tables change.
 REOPEN_AFTER = 500
 
 
@@ -35,7 +35,7 @@ class Loads:
         self.running = {}
 
     def prepare(self):
-        """Tables and names to ask for."""
+        """Tables and names to query."""
         self.programs.run("pgbench", postgres.tool("pgbench"), "-i", "-q", *self._postgresql(),
                           env=self._environment())
         self.programs.run("sysbench", *self._sysbench(), "prepare")
@@ -49,7 +49,7 @@ class Loads:
                 f"load-{name}", *getattr(self, f"_start_{name}")(), env=self._environment())
 
     def check(self):
-        """Ends the run where a client failed."""
+        """Ends the run if a client failed."""
         for name, process in self.running.items():
             if process.poll() not in (None, 0):
                 self.programs.check(f"the load of {name}", process)
@@ -60,7 +60,7 @@ class Loads:
         self.check()
 
     def answered(self):
-        """Requests that each client says were answered."""
+        """Number of responses that each client reports."""
         found = {}
         for name in MIX:
             said = self.programs.log(f"load-{name}").read_text()
@@ -73,7 +73,7 @@ class Loads:
     def _environment(self):
         return os.environ | {"PGSSLMODE": "disable", "PGGSSENCMODE": "disable"}
 
-    # Our own generator, where others keep no rate.
+    # Our own generator, where others cannot keep a rate.
 
     def _own(self, name, connections, *more):
         return [self.requests, "--protocol", name, "--server", f"127.0.0.1:{self.ports[name]}", "--rate",
@@ -108,7 +108,7 @@ class Loads:
             "-H", "content-type: application/grpc", "-H", "te: trailers")
 
     def _start_https(self):
-        # Of HTTP/1 that would be pipelining, which next to no client does.
+        # With HTTP/1 this would be pipelining, which almost no client uses.
         return self._h2load("https", f"https://127.0.0.1:{self.ports['https']}/item/17", "--h1", at_once=1)
 
     def _read_http2(self, said):
@@ -117,7 +117,7 @@ class Loads:
 
     _read_grpc = _read_https = _read_http2
 
-    # The databases' own.
+    # The databases' own load generators.
 
     def _postgresql(self):
         return ["-h", "127.0.0.1", "-p", str(self.ports["postgresql"]), "-U", "bench", "postgres"]

@@ -1,5 +1,4 @@
-"""The servers of the soak: real ones, on free ports, with nothing kept on disk
-that outlives the run."""
+"""Real servers for the soak test, on free ports. Nothing on disk outlives the run."""
 
 import os
 import pathlib
@@ -15,13 +14,13 @@ PACKAGES = {
     "nginx": "nginx-light", "openssl": "openssl", "redis-server": "redis-server", "memcached": "memcached",
     "mariadbd": "mariadb-server-core", "mariadb-install-db": "mariadb-server-core", "dnsmasq": "dnsmasq-base",
 }
-# The agent looks at datagrams of ports 53 and 5353 only. On an address of its
-# own a server finds them free, whatever resolver this machine has.
+# The agent only captures datagrams of ports 53 and 5353. On a separate address, the port is free,
+# whatever resolver this host has.
 DNS_ADDRESS, DNS_PORT = "127.53.0.1", 5353
 
 
 class Servers:
-    """Starts all of them; `ports` says where each listens."""
+    """Starts all servers. `ports` contains their ports."""
 
     def __init__(self, programs):
         self.programs = programs

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Agent memory and loss under a steady load of mixed protocols.
 
-Real servers of nine protocols on free ports, real clients that keep a rate, an
-agent, and a sink that takes its spans. Samples the agent's resident memory, and
-compares what each client says was answered with the spans that the agent made
-of it, which are two to a request: both ends are on this machine.
+Real servers of nine protocols on free ports, real clients that keep a rate, an agent, and a sink
+for its spans. Samples the agent's resident memory, and compares the responses that each client
+reports with the agent's spans. There are two spans for each request, because both ends are on this
+host.
 
     soak.py --spanwise target/release/spanwise \\
             --sink target/release/spanwise-bench-sink \\
@@ -25,18 +25,18 @@ from programs import (  # noqa: E402
     Programs, Sink, busy_and_all, cpu_seconds, end_on_signals, fail, memory_mb, need, start_agent)
 
 REPORT_EVERY_SECONDS = 30
-# Of clients that take longer than they should.
+# Additional time for slow clients.
 LATE_SECONDS = 60
-# Spans that are made of silence, and the sink's report, take a moment.
+# Spans that end by silence, and the sink's report, take a moment.
 SETTLE_SECONDS = 8
 SIDES = ("client-process", "server-process")
-# Counters that say that something was lost, given up, or not understood.
+# Counters of lost, dropped or unparsed data.
 LOSSES = ("lost", "dropped", "evicted", "gap_bytes", "orphan", "timed_out", "over_limit", "unbuilt", "malformed",
           "undecodable", "resynchronised", "heads_cut", "without_socket", "without_opening", "unknown_protocol")
 
 
 def spans_by_port(report):
-    """Spans by capture, protocol and port."""
+    """Number of spans by capture point, protocol and port."""
     found = {}
     for entry in report["kinds"]:
         kind = entry["kind"]
@@ -55,7 +55,7 @@ def slope_per_minute(samples):
 
 
 def watch(agent, load, programs, seconds):
-    """The agent's resident memory, second by second, until the load is over."""
+    """The agent's resident memory every second, until the load ends."""
     start = time.monotonic()
     samples = []
     while (elapsed := time.monotonic() - start) < seconds:
@@ -70,8 +70,7 @@ def watch(agent, load, programs, seconds):
 
 
 def compare(answered, ports, before, after):
-    """Prints requests against spans; returns how many spans there should be, and
-    how many are missing."""
+    """Prints requests and spans. Returns the expected number of spans, and how many are missing."""
     print(f"\n{'protocol':<12}{'answered':>10}{'client spans':>14}{'server spans':>14}{'missing':>9}")
     expected = missing = 0
     for name, count in answered.items():

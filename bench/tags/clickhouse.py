@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""What a hundred labels on every span cost ClickHouse, by how they are stored: as text, as
-LowCardinality text, and as numbers that stand for texts (the comparison of DeepFlow's paper,
-SIGCOMM '23, section 5.3), each against the same spans without labels.
+"""What a hundred labels on every span cost ClickHouse, by how they are stored.
 
-Spans of 90 processes come in blocks; all labels of a process are the same on all its spans, as
-labels of Kubernetes are. Each form is a process of its own, with a ClickHouse of its own, that
-inserts blocks from files in ClickHouse's Native format, waits for all merges, and says what it
-took: processor time of all threads, the most memory, and the bytes of the table.
+The forms are text, LowCardinality text, and numbers that stand for texts (the comparison of
+DeepFlow's paper, SIGCOMM '23, section 5.3), each compared with the same spans without labels.
 
-Run with the Python that has chdb-core (see `make bench-tags`)."""
+Spans of 90 processes arrive in blocks. All spans of a process have the same labels, like
+Kubernetes labels. Each form runs in a separate process with a new ClickHouse. It inserts blocks
+from files in ClickHouse's Native format, waits for all merges, and reports the processor time of
+all threads, peak memory, and the bytes of the table.
+
+Run with a Python that has chdb-core (see `make bench-tags`).
+"""
 
 import argparse
 import json
@@ -46,7 +48,7 @@ ROW = f"""
 
 
 def which(label):
-    """Which value of the label a process has: of few, or of one a process."""
+    """A process's value of a label: one of a few, or unique to the process."""
     values = (1, 2, 5, 30, PROCESSES)
     return f"process % {values[label % len(values)]}"
 
@@ -59,7 +61,7 @@ def number(label):
     return f"toUInt32({label * PROCESSES} + {which(label)})"
 
 
-# What stands in the table, and what comes: its type, and the expression of a row.
+# The stored and the inserted form: type, and expression for a row.
 FORMS = {
     "none": lambda label: None,
     "numbers": lambda label: ("UInt32", "UInt32", number(label)),
@@ -74,7 +76,7 @@ def labels(form):
 
 
 def write_blocks(directory, form, rows):
-    """Files of what comes."""
+    """Writes the input files."""
     from chdb.state import connect
 
     engine = connect(str(directory / "made"))
@@ -87,7 +89,7 @@ def write_blocks(directory, form, rows):
 
 
 def insert_blocks(directory, form):
-    """What that takes, as JSON."""
+    """Measures one form. Prints the result as JSON."""
     from chdb.state import connect
 
     engine = connect(str(directory / "data"))
@@ -108,7 +110,7 @@ def insert_blocks(directory, form):
 
 
 def alone(*arguments):
-    """This program, in a process of its own; the last line that it prints."""
+    """Runs this program in a separate process. Returns the last line of its output."""
     run = subprocess.run([sys.executable, __file__, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
     if run.returncode:
         sys.exit(f"bench-tags: {arguments[0]} ended with {run.returncode}")

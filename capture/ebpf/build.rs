@@ -1,4 +1,4 @@
-//! Compiles the BPF programs into objects that the crate carries.
+//! Compiles the BPF programs into objects that are embedded in the crate.
 
 #[path = "build/layout.rs"]
 mod layout;

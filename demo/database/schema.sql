@@ -1,4 +1,4 @@
--- The shop's tables and goods. Made anew at every start.
+-- The shop's tables and products. Created anew at every start.
 CREATE TABLE products (
     id          integer PRIMARY KEY,
     name        text    NOT NULL,

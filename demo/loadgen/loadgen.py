@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Customers of the shop: a steady rate, or as fast as C of them can.
+"""Customers of the shop: at a steady rate, or as fast as C of them can.
 
   loadgen.py --rate 12                       until stopped
-  loadgen.py --concurrency 8 --requests 2000 one after another in 8 threads
+  loadgen.py --concurrency 8 --requests 2000 in 8 threads, each one request after the other
 """
 
 import argparse
@@ -26,7 +26,7 @@ from shopkit import calls  # noqa: E402
 
 
 class Load:
-    """Shared by the customers: what comes next, when, and what came of it."""
+    """State shared by the customers: the next request, its time, and the results."""
 
     def __init__(self, options):
         self.lock = threading.Lock()
@@ -43,7 +43,7 @@ class Load:
             return next(self.plan)
 
     def may_start(self):
-        """Waits for the next request's turn; False when the run is over."""
+        """Waits until the next request is due. Returns False when the run is over."""
         with self.lock:
             if self.left is not None:
                 if self.left == 0:
@@ -76,11 +76,11 @@ def customer(load, host):
 
 
 def send(connection, step):
-    """The response's status, or the name of what went wrong."""
+    """The response's status, or the name of the error."""
     data = json.dumps(step.body) if step.body else None
     with calls.made("http", f"{step.method} {step.path}") as call:
         try:
-            # First in the query string, where nginx takes it out again.
+            # First in the query string, where nginx removes it.
             path, _, query = step.path.partition("?")
             path = calls.in_url(path, call)
             path += f"{'&' if '?' in path else '?'}{query}" if query else ""

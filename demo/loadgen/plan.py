@@ -1,4 +1,4 @@
-"""What customers do, decided by a seed: the same seed gives the same requests."""
+"""The customers' actions. The same seed gives the same requests."""
 
 import random
 from dataclasses import dataclass
@@ -17,8 +17,9 @@ class Step:
 
 
 def visits(seed, run):
-    """Endless visits, each a list of steps to be made one after another. `run`
-    keeps the order numbers of two runs apart."""
+    """An endless sequence of visits, each a list of sequential steps. `run` makes order numbers
+    unique to a run.
+    """
     chance = random.Random(seed)
     orders = []
     number = 0

@@ -1,4 +1,4 @@
-"""The shop's own Redis and PostgreSQL: made anew at every start, gone at stop."""
+"""The shop's own Redis and PostgreSQL: created at every start, removed at stop."""
 
 import os
 import pwd
@@ -21,7 +21,7 @@ def redis():
 
 
 class Postgres:
-    """A cluster in a directory of its own, under a user that is not root."""
+    """A cluster in its own directory, run by a user other than root."""
 
     def __init__(self):
         self.user = _unprivileged() if os.geteuid() == 0 else None
@@ -34,7 +34,7 @@ class Postgres:
             shutil.chown(self.directory, self.user)
 
     def service(self):
-        """Makes the cluster and tells how to start it."""
+        """Creates the cluster and returns the command that starts it."""
         done = self._run([layout.postgres_tool("initdb"), "-D", str(self.directory), "-U", "shop", "--auth=trust",
                           "--encoding=UTF8", "--locale=C", "--no-sync"])
         if done.returncode:
@@ -44,13 +44,13 @@ class Postgres:
             "port": layout.PORTS["postgres"],
             "unix_socket_directories": "",
             "max_connections": 120,
-            "fsync": "off",  # nothing here is to outlive the demo
+            "fsync": "off",  # nothing here must outlive the demo
             "jit": "off",
         }
         command = [layout.postgres_tool("postgres"), "-D", str(self.directory)]
         for key, value in settings.items():
             command += ["-c", f"{key}={value}"]
-        # SIGINT is PostgreSQL's fast shutdown: it does not wait for its clients.
+        # SIGINT is PostgreSQL's fast shutdown, which does not wait for clients.
         return Service("postgres", command, user=self.user, stop_signal="SIGINT")
 
     def accepts(self):
@@ -58,7 +58,7 @@ class Postgres:
         return self._psql("postgres", "-c", "SELECT 1").returncode == 0
 
     def load(self):
-        """Tables and goods."""
+        """Creates tables and goods."""
         for database, arguments in (("postgres", ["-c", "CREATE DATABASE shop"]),
                                     ("shop", ["-f", str(layout.DEMO / "database" / "schema.sql")])):
             done = self._psql(database, *arguments)
@@ -69,7 +69,7 @@ class Postgres:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _psql(self, database, *arguments):
-        # As root: it reads the checkout, which the unprivileged user may not.
+        # As root, because it reads the checkout, which the unprivileged user may not be able to.
         return _capture([layout.postgres_tool("psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", layout.HOST,
                          "-p", str(layout.PORTS["postgres"]), "-U", "shop", "-d", database, *arguments])
 
@@ -94,5 +94,5 @@ def _unprivileged():
 
 
 def _reachable(directory):
-    """Whether other users may go through every folder above."""
+    """Whether other users can access every parent directory."""
     return all(folder.stat().st_mode & 0o001 for folder in (directory, *directory.parents))

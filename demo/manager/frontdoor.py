@@ -1,4 +1,4 @@
-"""nginx: its configuration, filled in for this checkout."""
+"""nginx and its configuration for this checkout."""
 
 import os
 
@@ -7,7 +7,7 @@ from .layout import Service
 
 
 def nginx(truth):
-    """nginx in front of storefront; with `truth` it names and notes its calls."""
+    """nginx in front of storefront. With `truth`, it adds ids to its calls and logs them."""
     directory = layout.RUN / "nginx"
     directory.mkdir()
     names = {

@@ -1,4 +1,4 @@
-"""Gets and builds what the shop needs; whatever is there already is left alone."""
+"""Downloads and builds what the shop needs. Existing files are kept."""
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ from .layout import ShopError
 
 
 def install(say):
-    """Makes everything startable. `say(text)` tells what is being done."""
+    """Prepares everything for the start. `say(text)` reports progress."""
     _packages(say)
     _step(say, "Python packages", layout.VENV / "shop.stamp", [layout.SERVICES / "requirements.txt"], _venv)
     _step(say, "cart (Go)", layout.CART_BINARY.parent / "shop.stamp", (layout.SERVICES / "cart").glob("*.*"), _cart)
@@ -22,7 +22,7 @@ def install(say):
 
 
 def _missing():
-    """Debian packages whose programs are not here."""
+    """Debian packages whose programs are missing."""
     wanted = [
         ("nginx-light", lambda: shutil.which("nginx", path=layout.clean_environment()["PATH"])),
         ("redis-server", lambda: shutil.which("redis-server")),
@@ -37,7 +37,7 @@ def _missing():
 
 
 def _venv_works():
-    # Debian's venv module is there without ensurepip, and then cannot make one.
+    # Debian's venv module exists even without ensurepip, but cannot create an environment then.
     return subprocess.run([sys.executable, "-c", "import venv, ensurepip"], capture_output=True).returncode == 0
 
 
@@ -61,7 +61,7 @@ def _packages(say):
 
 
 def _step(say, name, stamp, inputs, build):
-    """Runs `build` unless the stamp says that it ran with these same inputs."""
+    """Runs `build` unless the stamp says that it ran with the same inputs."""
     digest = hashlib.sha256(sys.version.encode())
     for path in sorted(inputs):
         if path.is_file():

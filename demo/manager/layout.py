@@ -1,4 +1,4 @@
-"""Where everything of the shop is: ports, folders, and how each part starts."""
+"""The shop's ports, directories, and start commands."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ POSTGRES_URL = f"jdbc:postgresql://{HOST}:{PORTS['postgres']}/shop?user=shop&ssl
 
 
 class ShopError(Exception):
-    """Something the person who started the shop has to know; says what to do."""
+    """An error message for the user that says what to do."""
 
 
 def address(name):
@@ -41,7 +41,7 @@ def address(name):
 
 
 def postgres_tool(name):
-    """A PostgreSQL program: Debian keeps the server's out of PATH."""
+    """A PostgreSQL program. Debian keeps the server's programs out of PATH."""
     found = shutil.which(name)
     candidates = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda p: int(p.parts[4]) if p.parts[4].isdigit() else 0)
     return str(candidates[-1]) if candidates else found
@@ -59,8 +59,7 @@ class Service:
 
 
 def clean_environment():
-    """What every process of the shop gets: nothing of the caller's but the way
-    to its programs."""
+    """The environment of every process of the shop: nothing of the caller's but PATH."""
     return {
         "PATH": os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin") + ":/usr/sbin:/usr/local/go/bin",
         "HOME": os.environ.get("HOME", "/"),
@@ -69,7 +68,7 @@ def clean_environment():
 
 
 def services():
-    """The shop's own services, in the order in which they start."""
+    """The shop's own services, in start order."""
     python = {"PYTHONPATH": str(SERVICES), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
     interpreter = str(VENV / "bin" / "python")
     databases = {"POSTGRES_DSN": POSTGRES_DSN, "REDIS_ADDRESS": address("redis")}
@@ -92,9 +91,9 @@ def services():
             "OTEL_EXPERIMENTAL_RESOURCE_DETECTORS": "process",
             "OTEL_SEMCONV_STABILITY_OPT_IN": "http",
             "OTEL_PYTHON_FLASK_EXCLUDED_URLS": "health",
-            # Its default of 5 s would make the SDK's spans the last to be seen.
+            # With the default of 5 s, the SDK's spans would be the last to arrive.
             "OTEL_BSP_SCHEDULE_DELAY": "500",
-            # Without a receiver it would hold up the stop for 10 s.
+            # Without a receiver, it would delay the stop by 10 s.
             "OTEL_EXPORTER_OTLP_TIMEOUT": "2",
         }),
         Service("cart", [str(CART_BINARY)], {"REDIS_ADDRESS": address("redis"), "CATALOG_ADDRESS": address("catalog")}),

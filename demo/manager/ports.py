@@ -1,4 +1,4 @@
-"""Which process holds a port, to say so instead of failing in a log file."""
+"""Finds the process that holds a port, for error messages."""
 
 import os
 import socket
@@ -8,8 +8,8 @@ LISTEN = "0A"
 
 
 def holder(port):
-    """`pid 123 (nginx)`, `another process` where /proc does not tell, or None
-    where the port is free."""
+    """`pid 123 (nginx)`, `another process` if /proc does not show it, or None if the port is free.
+    """
     inodes = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:

@@ -1,4 +1,4 @@
-"""Starts processes, each in a group of its own, and ends exactly those."""
+"""Starts processes, each in its own process group, and ends exactly those."""
 
 import ctypes
 import os
@@ -15,18 +15,18 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _die_with_parent():
-    # If the manager itself is killed, nothing of the shop outlives it.
+    # If the manager itself is killed, no process of the shop outlives it.
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class Processes:
-    """The processes that run; stopped in the reverse order of their start."""
+    """The running processes. They are stopped in the reverse order of their start."""
 
     def __init__(self):
         self.running = []
 
     def start(self, service, extra_environment=None):
-        """Starts it; its output goes to LOG/NAME.log."""
+        """Starts a service. Its output goes to LOG/NAME.log."""
         environment = layout.clean_environment() | service.environment | (extra_environment or {})
         environment["SHOP_SERVICE"] = service.name
         if service.name in layout.PORTS:
@@ -50,7 +50,7 @@ class Processes:
         return None
 
     def stop(self, seconds=10.0):
-        """Ends all. Asks first; what is still there after `seconds` is killed."""
+        """Ends all processes. Those that still run after `seconds` are killed."""
         for service, process in reversed(self.running):
             if process.poll() is None:
                 process.send_signal(getattr(signal, service.stop_signal))
@@ -66,8 +66,9 @@ class Processes:
 
 
 def _kill_group(group):
-    """Kills what is left of a process group: the leader, or workers that
-    outlived it, and waits until they are gone."""
+    """Kills the rest of a process group (the leader, or workers that outlived it) and waits until
+    it is gone.
+    """
     for _ in range(100):
         try:
             os.killpg(group, signal.SIGKILL)
@@ -83,12 +84,12 @@ def _kill_group(group):
 
 
 def as_user(name):
-    """Arguments with which subprocess runs a program as another user."""
+    """Arguments for subprocess to run a program as another user."""
     return {"user": name, "group": pwd.getpwnam(name).pw_gid, "extra_groups": []} if name else {}
 
 
 def log_of(name):
-    """Where a service's output goes."""
+    """The file with a service's output."""
     return layout.LOG / f"{name}.log"
 
 

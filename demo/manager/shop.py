@@ -15,7 +15,7 @@ HEALTHY_SECONDS = 30
 
 
 class Shop:
-    """Starts on entering, and leaves nothing behind on leaving."""
+    """Starts on entering, and removes everything on leaving."""
 
     def __init__(self, say, truth=None):
         self.say, self.truth = say, truth
@@ -37,7 +37,7 @@ class Shop:
         self.stop()
 
     def _claim(self):
-        """Makes sure that no other shop runs from this checkout."""
+        """Checks that no other shop runs from this checkout."""
         layout.RUN.mkdir(exist_ok=True)
         layout.RUN.chmod(0o755)
         lock = open(layout.RUN / "lock", "w")
@@ -49,7 +49,7 @@ class Shop:
         self.lock = lock
 
     def _prepare(self):
-        """Sees that the ports are free and sweeps what a killed shop left."""
+        """Checks that the ports are free, and removes what a killed shop left."""
         taken = [(name, port, holder) for name, port in layout.PORTS.items() if (holder := ports.holder(port))]
         if taken:
             lines = [f"  port {port} (for {name}) is in use by {holder}" for name, port, holder in taken]
@@ -95,8 +95,8 @@ class Shop:
         self.processes.start(layout.loadgen(rate, seed))
 
     def stop(self):
-        """Ends every process that this started and removes what it wrote, but
-        for the logs."""
+        """Ends all processes that this started, and removes what they wrote, except for the logs.
+        """
         self.processes.stop()
         if self.postgres:
             self.postgres.remove()

@@ -1,8 +1,7 @@
-/* Interface 1 between Spanwise's agent and a plugin that reads a protocol.
- * docs/plugins.md says what each part means. Copy this file freely.
+/* Interface 1 between Spanwise's agent and a plugin that parses a protocol. docs/plugins.md
+ * describes each part. Copy this file freely.
  *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * SPDX-License-Identifier: Apache-2.0 */
 #ifndef SPANWISE_PLUGIN_H
 #define SPANWISE_PLUGIN_H
 
@@ -12,13 +11,13 @@
 #define SPANWISE_INPUT_BYTES 1024
 #define SPANWISE_MAX_ATTRIBUTES 16
 
-/* Who speaks. */
+/* The side that sent the bytes. */
 enum { SPANWISE_ASKING = 0, SPANWISE_ANSWERING = 1 };
 
-/* What `recognise` answers. */
+/* Results of `recognise`. */
 enum { SPANWISE_NO = 0, SPANWISE_MAYBE = 1, SPANWISE_YES = 2 };
 
-/* What `measure` answers where it answers no length. */
+/* Results of `measure` other than a length. */
 enum { SPANWISE_MORE_BYTES = 0, SPANWISE_MALFORMED = -1 };
 
 /* A text anywhere in the plugin's memory. */
@@ -27,7 +26,7 @@ struct spanwise_text {
     uint32_t bytes;
 };
 
-/* Who wants to write a text of the program's: SPANWISE_TEXT("get"). */
+/* Initialises a text from a literal: SPANWISE_TEXT("get"). */
 #define SPANWISE_TEXT(literal) { (literal), sizeof(literal) - 1 }
 
 enum spanwise_type {
@@ -38,31 +37,31 @@ enum spanwise_type {
 };
 
 struct spanwise_attribute {
-    uint32_t key; /* which of the plugin's keys, counted from 0 */
+    uint32_t key; /* index of one of the plugin's keys */
     uint32_t type;
     union {
         struct spanwise_text string;
-        int64_t integer; /* also of a boolean: 0 or 1 */
+        int64_t integer; /* also a boolean: 0 or 1 */
         double number;
     } value;
 };
 
 enum spanwise_kind {
-    SPANWISE_OTHER = 0,        /* nothing that makes a span */
-    SPANWISE_REQUEST = 1,      /* a request that is answered */
+    SPANWISE_OTHER = 0,        /* does not make a span */
+    SPANWISE_REQUEST = 1,      /* a request that gets an answer */
     SPANWISE_RESPONSE = 2,     /* an answer, or a part of one (SPANWISE_MORE) */
-    SPANWISE_ONE_WAY = 3,      /* a message that nobody answers */
-    SPANWISE_REQUEST_PART = 4, /* more of a request that has begun */
+    SPANWISE_ONE_WAY = 3,      /* a message that gets no answer */
+    SPANWISE_REQUEST_PART = 4, /* another part of a request */
 };
 
 enum spanwise_flags {
-    SPANWISE_HAS_STREAM = 1, /* `stream` pairs requests with answers */
+    SPANWISE_HAS_STREAM = 1, /* `stream` matches requests and answers */
     SPANWISE_HAS_STATUS = 2, /* `status` is set */
-    SPANWISE_FAILED = 4,     /* the request failed; `error` may say why */
-    SPANWISE_MORE = 8,       /* the answer goes on in another message */
+    SPANWISE_FAILED = 4,     /* the request failed; `error` may have the reason */
+    SPANWISE_MORE = 8,       /* the answer continues in another message */
 };
 
-/* All 0 when `decode` is called. */
+/* All fields are 0 when `decode` is called. */
 struct spanwise_answer {
     uint32_t kind;
     uint32_t flags;
@@ -71,13 +70,13 @@ struct spanwise_answer {
     uint32_t attribute_count;
     struct spanwise_text operation;
     struct spanwise_text error;
-    struct spanwise_text trace_parent; /* W3C traceparent, of a request */
+    struct spanwise_text trace_parent; /* W3C traceparent of a request */
     struct spanwise_attribute attributes[SPANWISE_MAX_ATTRIBUTES];
 };
 
 struct spanwise_plugin {
-    struct spanwise_text name; /* of the protocol */
-    struct spanwise_text keys; /* of all attributes, with a space between two */
+    struct spanwise_text name; /* name of the protocol */
+    struct spanwise_text keys; /* all attribute keys, separated by spaces */
     uint8_t input[SPANWISE_INPUT_BYTES];
     struct spanwise_answer answer;
 };
@@ -87,7 +86,7 @@ _Static_assert(sizeof(struct spanwise_attribute) == 16, "interface 1");
 _Static_assert(sizeof(struct spanwise_answer) == 304, "interface 1");
 _Static_assert(offsetof(struct spanwise_plugin, answer) == 1040, "interface 1");
 
-/* What a plugin exports, with its memory. */
+/* Marks a function that a plugin exports. The memory is exported, too. */
 #define SPANWISE_EXPORT(name) __attribute__((export_name(#name)))
 
 SPANWISE_EXPORT(spanwise_plugin_1) struct spanwise_plugin *spanwise_plugin_1(void);

@@ -1,4 +1,4 @@
-/* A plugin for Stash, the little protocol of stash.py: an example to copy.
+/* A plugin for Stash, the small protocol of stash.py: an example to copy.
  *
  * Every message has a header of 12 bytes, all numbers in network order:
  *
@@ -8,12 +8,11 @@
  *     4  4  number of the request
  *     8  4  length of the body
  *
- * The body of a request or a notice begins with texts, each with its length in
- * one byte: operation, bucket, traceparent (or empty). That of an answer begins
- * with a status in two bytes and an error as such a text.
+ * The body of a request or a notice begins with three texts, each preceded by its length in one
+ * byte: operation, bucket, traceparent (or empty). The body of an answer begins with a status of
+ * two bytes and an error in the same form.
  *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "spanwise_plugin.h"
 
 enum { HEADER_BYTES = 12, MAX_BODY_BYTES = 64 << 20 };
@@ -30,7 +29,7 @@ static uint32_t number(const uint8_t *bytes)
     return (uint32_t)bytes[0] << 24 | bytes[1] << 16 | bytes[2] << 8 | bytes[3];
 }
 
-/* Whether the bytes from `at` on may begin a message of this side. */
+/* Whether the bytes from `at` on may be the start of a message of this side. */
 static int plausible(uint32_t side, uint32_t at, uint32_t count)
 {
     const uint8_t *in = plugin.input + at;
@@ -54,7 +53,7 @@ struct spanwise_plugin *spanwise_plugin_1(void)
 int32_t recognise(uint32_t side, uint32_t count)
 {
     uint32_t at = 0;
-    /* Both sides send pings, which have no body: they do not tell which is which. */
+    /* Both sides send pings without a body, so pings do not distinguish the sides. */
     while (count - at >= HEADER_BYTES && plausible(side, at, count)) {
         if (plugin.input[at + 3] != PING)
             return SPANWISE_YES;
@@ -72,7 +71,7 @@ int64_t measure(uint32_t side, uint32_t count)
     return HEADER_BYTES + (int64_t)number(plugin.input + 8);
 }
 
-/* The text at `*at`, as far as it was captured; moves past it. */
+/* Reads the captured part of the text at `*at`, and moves past the text. */
 static struct spanwise_text text(uint32_t *at, uint32_t count)
 {
     struct spanwise_text found = { 0, 0 };

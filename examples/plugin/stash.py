@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Stash: a little protocol of somebody's own, its server and its client.
+"""Stash: a small invented protocol, with its server and client.
 
-    stash.py serve PORT        answers until it is ended
-    stash.py use PORT          asks all that there is to ask
+    stash.py serve PORT        answers until it is stopped
+    stash.py use PORT          sends one of each request
 
-stash.c describes the messages. Who watches is answered after the next request
-for a bucket, so answers come in another order than requests.
+stash.c describes the messages. A watch request is answered after the next request for a bucket, so
+answers come in another order than requests.
 """
 
 import socket
@@ -40,7 +40,7 @@ def exactly(connection, count):
 
 
 def receive(connection):
-    """The next message: its kind, its number, its body."""
+    """Returns the next message: its kind, its number and its body."""
     _, _, kind, number, length = struct.unpack("!2sBBII", exactly(connection, 12))
     return kind, number, exactly(connection, length)
 
@@ -88,7 +88,7 @@ class Stash:
                     watching.append(number)
                 elif kind == REQUEST:
                     answer(number, UNKNOWN, error="unknown_operation")
-                # Who came last is told first.
+                # The latest watcher is answered first.
                 while watching and operation in ("put", "get"):
                     answer(watching.pop())
         except (EOFError, ConnectionError):
@@ -125,7 +125,7 @@ def use(port):
         assert ask(3, "get", "pears") == (3, NOT_FOUND)
         assert ask(4, "scan", "apples") == (4, OK)
         connection.sendall(request(0, "forget", "apples", kind=NOTICE))
-        # Three at once, in one call; the first is answered last.
+        # Three requests in one write. The first is answered last.
         three = [("watch", "a"), ("watch", "b"), ("get", "apples")]
         batch = enumerate(three, start=10)
         connection.sendall(b"".join(request(number, *what) for number, what in batch))

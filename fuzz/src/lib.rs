@@ -1,4 +1,4 @@
-//! What fuzz targets share.
+//! Shared parts of the fuzz targets.
 
 pub mod otap;
 pub mod processes;
@@ -9,7 +9,7 @@ pub mod traffic;
 use spanwise_model::SpanBatch;
 use spanwise_wire::otlp::Decoded;
 
-/// Reads every row of a batch back: whatever was taken must be whole.
+/// Reads every row of a batch. Every accepted row must be intact.
 pub fn rows(decoded: Decoded) {
     let count = decoded.batch.num_rows();
     let batch = SpanBatch::try_from(decoded.batch).expect("decoders make the span schema");

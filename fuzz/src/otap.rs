@@ -1,18 +1,18 @@
-//! Recorded streams of OTAP, each batch beside the same spans as OTLP.
+//! Recorded OTAP streams, each batch with the same spans as OTLP.
 
 use spanwise_wire::compression::{Encoding, decompress};
 
-/// With plain Arrow buffers.
+/// With uncompressed Arrow buffers.
 pub const PLAIN: &[u8] = include_bytes!("../../tests/recorded/otap/plain.otap.zst");
-/// With compressed ones.
+/// With compressed Arrow buffers.
 pub const COMPRESSED: &[u8] = include_bytes!("../../tests/recorded/otap/compressed.otap.zst");
 
-/// Batches beyond this many bytes are left out: changing them would take too long.
+/// Larger batches are left out, because changing them would take too long.
 const MOST_BATCH_BYTES: usize = 40_000;
 
-/// The same spans twice.
+/// The same spans in two formats.
 pub struct Both {
-    /// As OTLP, in Protobuf.
+    /// As OTLP in Protobuf.
     pub otlp: Vec<u8>,
     /// As OTAP.
     pub otap: Vec<u8>,

@@ -1,11 +1,11 @@
-//! Whom tracers under test ask who a process is.
+//! The source of process names for tracers under test.
 
 use std::sync::Arc;
 
 use spanwise_capture_protocols::process::{Naming, Process, ProcessDirectory, Runtime};
 use spanwise_model::ResourceJson;
 
-/// Knows every process, by the same name.
+/// Returns the same name for every process.
 pub struct Directory;
 
 impl ProcessDirectory for Directory {

@@ -1,28 +1,28 @@
-//! A program as small as the agent can find TLS functions in: an ELF file of
-//! x86-64 with `SSL_read` among its symbols, and Go's table of functions.
+//! The smallest program in which the agent finds TLS functions: an ELF file of x86-64 with the
+//! symbol `SSL_read`, and Go's table of functions.
 
-/// `crypto/tls`, as Go names its methods.
+/// Methods of `crypto/tls`, as Go names them.
 const NAMES: [&str; 2] = ["crypto/tls.(*Conn).Write", "crypto/tls.(*Conn).Read"];
-/// Sets up a frame, and returns.
+/// Code that sets up a frame and returns.
 const CODE: [u8; 16] = [
     0x49, 0x3b, 0x66, 0x10, 0x76, 0x0a, 0x55, 0x48, 0x89, 0xe5, 0x90, 0x90, 0x90, 0x5d, 0xc3, 0xcc,
 ];
 const HEADER_BYTES: usize = 64;
 const SEGMENT_BYTES: usize = 56;
 
-/// A section's name, type, flags, the index that it links to, and content.
+/// A section's name, type, flags, linked index, and content.
 type Section = (&'static str, u32, u64, u32, Vec<u8>);
 
 fn words(values: &[u64]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// Go's table; `text` is where code begins, or zero as from Go 1.26 on.
+/// Go's function table. `text` is the start of the code, or zero for Go 1.26 and later.
 fn functions(text: u64) -> Vec<u8> {
     let mut names = vec![0];
     let mut list = Vec::new();
     let mut described = Vec::new();
-    // Two pairs and the end of text come before what describes them.
+    // The pairs and the end of the code precede the functions' descriptions.
     let described_from = (NAMES.len() * 8 + 4) as u32;
     for (index, name) in NAMES.iter().enumerate() {
         list.extend(((index * CODE.len()) as u32).to_le_bytes());
@@ -53,10 +53,10 @@ fn symbol(name: u32, address: u64) -> Vec<u8> {
     symbol
 }
 
-/// The program. `text_in_table` says whether Go's table says where code begins,
-/// or the runtime's module data does.
+/// The program. If `text_in_table` is set, Go's table contains the start of the code, otherwise the
+/// runtime's module data does.
 pub fn program(text_in_table: bool) -> Vec<u8> {
-    // Everything is mapped where it stands in the file.
+    // Everything is mapped at its offset in the file.
     let code_at = (HEADER_BYTES + SEGMENT_BYTES) as u64;
     let code = [CODE, CODE].concat();
     let table_at = code_at + code.len() as u64;
@@ -64,7 +64,7 @@ pub fn program(text_in_table: bool) -> Vec<u8> {
     let strings = b"\0SSL_read\0".to_vec();
     let mut symbols = vec![0; 24];
     symbols.extend(symbol(1, code_at));
-    // The table's address, six slices, three words, where text begins and ends.
+    // The table's address, six slices, three words, and the start and end of the code.
     let mut module = words(&[table_at]);
     module.extend([0; 6 * 24 + 3 * 8 - 8]);
     module.extend(words(&[0, code_at, code_at + code.len() as u64]));
@@ -101,7 +101,7 @@ pub fn program(text_in_table: bool) -> Vec<u8> {
     file.extend([3, 0, 62, 0, 1, 0, 0, 0]);
     file.extend(words(&[code_at, HEADER_BYTES as u64, headers_at]));
     file.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0, 7, 0, 6, 0]);
-    // One segment that holds the whole file.
+    // A single segment that contains the whole file.
     file.extend([1, 0, 0, 0, 7, 0, 0, 0]);
     let bytes = headers_at + headers.len() as u64;
     file.extend(words(&[0, 0, 0, bytes, bytes, 4096]));

@@ -1,4 +1,4 @@
-//! A trace to ask queries of.
+//! A trace for queries.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Compressed bodies: the first byte chooses the encoding, and the bound holds.
+//! Compressed bodies. The first byte selects the encoding. The size limit must hold.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! An agent's stream: messages of a length in two bytes, the first byte of each
-//! choosing which parts it has.
+//! An agent's stream: messages, each preceded by its length in two bytes. The first byte of a
+//! message selects its parts.
 #![no_main]
 
 use std::sync::Once;
@@ -8,8 +8,8 @@ use arrow_flight::FlightData;
 use libfuzzer_sys::fuzz_target;
 use spanwise_wire::flight::{FlightLimits, PutDecoder, schema_message};
 
-/// A panic of Arrow's reader is caught by the decoder, and is no finding; one
-/// that comes through ends the program all the same.
+/// The decoder catches panics of Arrow's reader, so they are not findings. Other panics still end
+/// the program.
 static CAUGHT_PANICS_PASS: Once = Once::new();
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! Jaeger: the first byte chooses the form.
+//! Jaeger. The first byte selects the format.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

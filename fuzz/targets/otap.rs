@@ -1,5 +1,5 @@
-//! OTAP: a recorded stream, which the input changes; five bytes say what and
-//! where. What is made of nothing gets past no Arrow header.
+//! OTAP: a recorded stream with changes. Five bytes of input describe a change and its position.
+//! Random bytes would never pass the check of Arrow's header.
 #![no_main]
 
 use std::sync::{LazyLock, Once};
@@ -8,8 +8,8 @@ use libfuzzer_sys::fuzz_target;
 use spanwise_fuzz::otap::{COMPRESSED, PLAIN, recorded};
 use spanwise_wire::otap::{OtapLimits, StreamDecoder};
 
-/// A panic of Arrow's reader is caught by the decoder, and is no finding; one
-/// that comes through ends the program all the same.
+/// The decoder catches panics of Arrow's reader, so they are not findings. Other panics still end
+/// the program.
 static CAUGHT_PANICS_PASS: Once = Once::new();
 
 /// The smaller batches of both recorded streams.

@@ -1,5 +1,4 @@
-//! OTLP in both encodings. Requests as clients send them are written to the
-//! folder FUZZ_SEEDS.
+//! OTLP in both encodings. Requests as clients send them are written to the directory FUZZ_SEEDS.
 #![no_main]
 
 use std::path::Path;

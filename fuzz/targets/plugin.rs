@@ -1,8 +1,8 @@
-//! What traced processes say on a connection that a plugin reads, the example of
-//! `examples/plugin`: calls of a header of four bytes (direction and loss, captured
-//! length in two, uncaptured length) and the bytes. Where a message begins, the
-//! first four bytes are made right, as else hardly any would be taken for one.
-//! `SPANWISE_PLUGIN` names the plugin's file; run.sh builds it.
+//! Traffic of a connection that a plugin parses (the example in `examples/plugin`). Each event is a
+//! header of four bytes (direction and loss, captured length in two bytes, uncaptured length) and
+//! the captured bytes. Usually the first four bytes are replaced by a valid start of a message,
+//! because otherwise hardly any event would be recognised as one. `SPANWISE_PLUGIN` is the plugin's
+//! file; run.sh builds it.
 #![no_main]
 
 use std::path::Path;
@@ -15,9 +15,9 @@ use spanwise_capture_tracer::recording::{RecordedData, RecordedEvent};
 use spanwise_capture_tracer::{Tracer, TracerConfig};
 use spanwise_fuzz::processes::Directory;
 
-/// Longest that the kernel side captures of a call.
+/// Most bytes that the kernel side captures of a call.
 const CAPTURED: usize = 1024;
-/// What a connection may hold.
+/// Maximum memory of a connection.
 const MOST_HELD_BYTES: usize = 3 << 20;
 
 static PLUGIN: LazyLock<Plugin> = LazyLock::new(|| {
@@ -63,7 +63,7 @@ fuzz_target!(|bytes: &[u8]| {
             bytes: captured,
         });
         *seq = seq.wrapping_add(length);
-        // Now and then an event is lost.
+        // Some events are lost.
         if how >> 4 != 15 {
             tracer.tick(time_nano);
             tracer.event(&event.event());

@@ -1,5 +1,5 @@
-//! Programs that the agent looks into for the functions of TLS libraries: anybody
-//! may run any file. A small one is written to the folder FUZZ_SEEDS.
+//! Executables in which the agent searches for the functions of TLS libraries. Anybody may run any
+//! file. A small one is written to the directory FUZZ_SEEDS.
 #![no_main]
 
 use std::fs::File;
@@ -11,10 +11,10 @@ use libfuzzer_sys::fuzz_target;
 use spanwise_capture_ebpf::libraries::tls_functions;
 use spanwise_fuzz::program::program;
 
-/// Most places that are probed in one file.
+/// Maximum number of probed places in a file.
 const MOST_FUNCTIONS: usize = 512;
 
-/// A file without a name, used for all inputs in turn.
+/// An unnamed file that is reused for all inputs.
 static FILE: LazyLock<File> = LazyLock::new(|| {
     let path = std::env::temp_dir().join(format!("spanwise-fuzz-{}", std::process::id()));
     let file = File::options().read(true).write(true).create_new(true).open(&path);
@@ -32,7 +32,7 @@ fn find(bytes: &[u8]) -> usize {
 fn write_seeds(to: &Path) {
     for (name, text_in_table) in [("go-1.25", true), ("go-1.26", false)] {
         let seed = program(text_in_table);
-        // SSL_read; Go's two, and a return.
+        // SSL_read, Go's two methods, and a return.
         assert_eq!(find(&seed), 4, "{name}: the program's functions are not found");
         std::fs::write(to.join(name), seed).expect("a seed is written");
     }

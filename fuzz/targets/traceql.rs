@@ -1,5 +1,5 @@
-//! TraceQL: what is taken is printed so that it is taken as the same, says what it
-//! needs, and is evaluated on a small trace.
+//! TraceQL. An accepted query is printed as text that parses to the same tree; its needs are
+//! computed; and it is evaluated on a small trace.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

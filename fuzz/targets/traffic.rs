@@ -1,7 +1,6 @@
-//! What traced processes say to each other, to the agent's side that makes spans.
-//! Behind it stand the parsers of all protocols, and the guess which one is
-//! spoken; FUZZ_PROTOCOL names one parser that reads everything instead. What was
-//! recorded of that protocol is written to the folder FUZZ_SEEDS.
+//! Traffic of traced processes, as input of the tracer: the parsers of all protocols, and their
+//! recognition. FUZZ_PROTOCOL selects a single parser that gets everything instead. Recordings of
+//! this protocol are written to the directory FUZZ_SEEDS.
 #![no_main]
 
 use std::path::Path;

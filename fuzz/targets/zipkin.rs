@@ -1,4 +1,4 @@
-//! Zipkin: the first byte chooses the form.
+//! Zipkin. The first byte selects the format.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

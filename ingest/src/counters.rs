@@ -1,4 +1,4 @@
-//! Counters by name.
+//! Named counters.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,9 @@ use spanwise_model::{ClockFault, ClockFaults};
 use spanwise_wire::LeftOut;
 use spanwise_wire::otlp::Rejections;
 
-/// What is counted of connections and requests, so that a name is shown before it first
-/// happens; each receiver names its own. Spans rejected from requests are counted as
-/// `spans_rejected_REASON` besides, and those with impossible times, which are
-/// kept, as `spans_clock_FAULT`.
+/// Counters of connections and requests, listed so that each is shown before it first counts.
+/// Receivers list their own. There are also `spans_rejected_REASON` for spans rejected from
+/// requests, and `spans_clock_FAULT` for spans with impossible times, which are kept.
 const NAMES: &[&str] = &[
     CONNECTIONS_EVICTED,
     CONNECTIONS_IDLE,
@@ -55,11 +54,11 @@ pub(crate) const REQUESTS_TIMED_OUT: &str = "requests_timed_out";
 pub(crate) const REQUESTS_TOO_LARGE: &str = "requests_too_large";
 pub(crate) const REQUESTS_UNSUPPORTED: &str = "requests_unsupported";
 
-/// Counted once or twice per request, so a lock costs nothing that matters.
+/// Each request counts once or twice, so the cost of a lock does not matter.
 pub(crate) struct Counters(Mutex<BTreeMap<String, u64>>);
 
 impl Counters {
-    /// All at zero, with those of the receivers.
+    /// All counters at zero, including those of the receivers.
     pub(crate) fn new(of_receivers: &[&str]) -> Self {
         let rejected = Rejections::REASONS.iter().map(|reason| rejected(reason));
         let faults = ClockFault::ALL.into_iter().map(clock);

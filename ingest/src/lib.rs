@@ -1,10 +1,9 @@
-//! Receivers: OTLP over gRPC and HTTP, OTAP, Zipkin, Jaeger (gRPC, HTTP, UDP),
-//! and Arrow Flight from agents.
+//! Receivers: OTLP over gRPC and HTTP, OTAP, Zipkin, Jaeger (gRPC, HTTP, UDP), and Arrow Flight
+//! from agents.
 //!
-//! This stage listens, bounds what it takes, hands bytes to `wire` and the
-//! batches that come back to a [`Sink`]. A sender hears "taken" only after the
-//! sink has said so. Whatever is refused is answered with a reason and counted
-//! by name ([`IngestStatus`]).
+//! This stage listens, enforces limits, lets `wire` decode the bytes, and passes the resulting
+//! batches to a [`Sink`]. A sender gets a success only after the sink has confirmed it. Every
+//! refusal has a reason and is counted by name ([`IngestStatus`]).
 
 mod clock;
 mod counters;

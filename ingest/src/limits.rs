@@ -1,4 +1,4 @@
-//! What the receivers take at most.
+//! Limits of the receivers.
 
 use std::time::Duration;
 
@@ -6,53 +6,55 @@ use spanwise_wire::flight::FlightLimits;
 use spanwise_wire::otap::OtapLimits;
 use spanwise_wire::otlp;
 
-/// Limits of the receivers. All are per process, not per sender, unless said.
+/// Limits of the receivers. They apply to the whole process, not to each sender, unless stated
+/// otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one request body as it comes.
+    /// Maximum bytes of a request body on the wire.
     pub body_bytes: usize,
-    /// Bytes of one request body when decompressed.
+    /// Maximum bytes of a decompressed request body.
     pub decompressed_bytes: usize,
-    /// Bytes of all requests that are being read, decoded or stored.
+    /// Maximum bytes of all requests that are being read, decoded or stored.
     pub in_flight_bytes: usize,
-    /// What one request of spans may hold, whichever its format.
+    /// Limits of one request of spans, in any format.
     pub otlp: otlp::Limits,
-    /// What one agent's stream may send.
+    /// Limits of one agent's stream.
     pub flight: FlightLimits,
-    /// Agents' streams at a time.
+    /// Maximum concurrent streams of agents.
     pub flight_streams: usize,
-    /// What one batch of a collector's OTAP stream may hold.
+    /// Limits of one batch of a collector's OTAP stream.
     pub otap: OtapLimits,
-    /// Collectors' streams at a time.
+    /// Maximum concurrent streams of collectors.
     pub otap_streams: usize,
-    /// Batches of one stream that are being decoded or stored; no more are read.
+    /// Maximum batches of one stream that are being decoded or stored. No more are read meanwhile.
     pub otap_batches: usize,
-    /// Bytes of dictionaries that one stream may keep; one that keeps more is
-    /// ended, and begins anew.
+    /// Maximum bytes of dictionaries of one stream. A stream that exceeds it is ended, and its
+    /// sender starts a new one.
     pub otap_kept_bytes: usize,
-    /// The same of all streams.
+    /// Maximum bytes of dictionaries of all streams.
     pub otap_all_kept_bytes: usize,
-    /// Connections at a time, per port.
+    /// Maximum concurrent connections to a port.
     pub connections: usize,
-    /// Connections at a time from one address, per port.
+    /// Maximum concurrent connections to a port from one address.
     pub connections_per_address: usize,
-    /// Connections at a time, at all ports.
+    /// Maximum concurrent connections to all ports.
     pub all_connections: usize,
-    /// Longest time for a request's header to arrive, and for the first request to come.
+    /// Timeout for a request's header, and for the first request of a connection.
     pub header_time: Duration,
-    /// Longest time for a request's body to arrive.
+    /// Timeout for a request's body.
     pub body_time: Duration,
-    /// Longest time between two requests of a connection.
+    /// Timeout between two requests of a connection.
     pub idle_time: Duration,
-    /// Longest time in which a peer reads nothing of its answer.
+    /// Timeout for a peer that does not read its response.
     pub write_time: Duration,
-    /// Agents' and collectors' streams at a time from one address.
+    /// Maximum concurrent streams of agents and collectors from one address.
     pub streams_per_address: usize,
-    /// What all agents may tell of themselves, in bytes of memory, about.
+    /// Maximum bytes of memory for the facts that all agents report about themselves,
+    /// approximately.
     pub facts_bytes: usize,
-    /// Longest time that open requests are waited for when shutting down.
+    /// Maximum time that shutdown waits for open requests.
     pub drain_time: Duration,
-    /// What a sender is told to wait when memory is short.
+    /// Retry delay that senders are told when memory is short.
     pub retry_after: Duration,
 }
 

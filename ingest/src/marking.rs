@@ -1,5 +1,5 @@
-//! Every batch, whichever receiver it came through, on its way to the sink:
-//! spans whose times cannot be right are marked and counted.
+//! Marks and counts spans with impossible times in every batch before it reaches the sink,
+//! whichever receiver it came through.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::clock::now_unix_nano;
 use crate::counters::Counters;
 use crate::sink::{Refused, Sink};
 
-/// When to try again after a failure of this program's own.
+/// Retry delay after an internal error.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// A sink before the sink.
+/// A sink that marks spans and passes them to the real sink.
 pub(crate) struct Marking {
     sink: Arc<dyn Sink>,
     counters: Arc<Counters>,

@@ -1,4 +1,4 @@
-//! The receivers put together.
+//! All receivers together.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,13 +20,13 @@ use crate::sink::Sink;
 use crate::transport::Transport;
 use crate::transport::ports::{self, Allowed, Speaks};
 
-/// The receivers. Clones are handles to the same ones.
+/// The receivers. Clones share their state.
 #[derive(Clone)]
 pub struct Ingest {
     shared: Arc<Shared>,
 }
 
-/// A port that a receiver is to be served on.
+/// A socket on which a receiver is served.
 #[derive(Debug)]
 pub enum Socket {
     /// For connections.
@@ -35,44 +35,44 @@ pub enum Socket {
     Udp(UdpSocket),
 }
 
-/// A port that could not be served.
+/// Why a port could not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
-    /// Its connections cannot be accepted.
+    /// Accepting connections failed.
     #[error("the port cannot be served: {0}")]
     Io(#[from] std::io::Error),
-    /// The receiver takes datagrams and the port connections, or the other way round.
+    /// The receiver uses datagrams and the socket connections, or the reverse.
     #[error("{0} cannot be served on a port of the other transport")]
     WrongTransport(&'static str),
 }
 
-/// What the receivers did and hold.
+/// The state and the counters of the receivers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct IngestStatus {
-    /// Everything counted since the start, by name.
+    /// All counters since the start, by name.
     pub counters: BTreeMap<String, u64>,
     /// Bytes of requests that are being read, decoded or stored.
     pub in_flight_bytes: usize,
-    /// Connections open now, at all ports.
+    /// Open connections to all ports.
     pub connections: usize,
-    /// Agents' streams open now.
+    /// Open streams of agents.
     pub flight_streams: usize,
-    /// Collectors' OTAP streams open now.
+    /// Open OTAP streams of collectors.
     pub otap_streams: usize,
-    /// Bytes of dictionaries that these streams keep.
+    /// Bytes of these streams' dictionaries.
     pub otap_kept_bytes: usize,
-    /// Agents that sent something, the last seen first.
+    /// Agents that have sent something, the most recently active first.
     pub agents: Vec<AgentStatus>,
 }
 
 impl Ingest {
-    /// Receivers that hand batches to `sink`, and take none from web pages.
+    /// Receivers that pass batches to `sink` and accept none from web pages.
     pub fn new(sink: Arc<dyn Sink>, limits: Limits) -> Self {
         Self::with(sink, limits, Allowed::default(), ReceiverAddresses::default())
     }
 
-    /// As [`Self::new`], where more may ask, and whoever comes to the wrong port is told the
-    /// right one.
+    /// Like [`Self::new`], with additional allowed hosts and origins, and with addresses for
+    /// clients that use the wrong port.
     pub fn with(
         sink: Arc<dyn Sink>,
         limits: Limits,
@@ -86,8 +86,7 @@ impl Ingest {
         Self { shared: Arc::new(Shared::new(Arc::new(transport), sink, addresses)) }
     }
 
-    /// What a receiver answers over HTTP, to be mounted elsewhere; `None` where it takes
-    /// datagrams.
+    /// The HTTP router of a receiver, for use elsewhere; `None` if it receives datagrams.
     pub fn router(&self, receiver: &Receiver) -> Option<Router> {
         match receiver.service {
             Service::Http(router) => Some(router(Arc::clone(&self.shared))),
@@ -95,11 +94,11 @@ impl Ingest {
         }
     }
 
-    /// Serves a receiver until `shutdown` comes; then streams are ended, and open requests and
-    /// what waits for the store are waited for ([`Limits::drain_time`]).
+    /// Serves a receiver until `shutdown` completes. Then it ends streams, and waits for open
+    /// requests and for spans that wait for the store ([`Limits::drain_time`]).
     ///
     /// # Errors
-    /// Where the receiver stops by itself, or the port is of the other transport.
+    /// If the receiver stops by itself, or the socket has the wrong transport.
     pub async fn serve(
         &self,
         receiver: &'static Receiver,
@@ -136,11 +135,10 @@ impl Ingest {
         Ok(())
     }
 
-    /// Serves the UI and the API by HTTP/1.1, with the same bounds on connections and times, and
-    /// counted with them.
+    /// Serves the UI and the API over HTTP/1.1, with the same limits and counters for connections.
     ///
     /// # Errors
-    /// Where the listener has no address.
+    /// If the listener has no address.
     pub async fn serve_api(
         &self,
         listener: TcpListener,

@@ -1,4 +1,4 @@
-//! Where received batches go.
+//! The destination of received batches.
 
 use std::time::Duration;
 
@@ -6,33 +6,33 @@ use async_trait::async_trait;
 use spanwise_model::SpanRows;
 use spanwise_wire::flight::Origin;
 
-/// Takes batches of the span schema.
+/// Accepts batches of the span schema.
 #[async_trait]
 pub trait Sink: Send + Sync + 'static {
-    /// Makes a batch durable. The sender is told that it was taken when this
-    /// returns `Ok`. A batch with an `origin` may come more than once: the
-    /// second time it is to be recognised, and taken without being kept twice.
+    /// Makes a batch durable. The sender gets a success when this returns `Ok`. A batch with an
+    /// `origin` may arrive more than once. The sink must recognise it and accept it without storing
+    /// it again.
     ///
     /// # Errors
-    /// [`Refused`]; nothing of the batch is kept then.
+    /// [`Refused`]. Nothing of the batch is stored then.
     async fn accept(&self, batch: SpanRows, origin: Option<Origin>) -> Result<(), Refused>;
 }
 
-/// Why a batch was not taken, with the reason for the sender's log.
+/// Why a batch was refused, with the reason for the sender's log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Something is full or broken that may be well again later.
+    /// A temporary problem, such as a full disk.
     #[error("{reason}; retry in {retry_after:?}")]
     Later {
-        /// What is full or broken.
+        /// The problem.
         reason: String,
-        /// When it may be worth trying again.
+        /// When to try again.
         retry_after: Duration,
     },
-    /// The batch is too large to be taken, now or later.
+    /// The batch is too large, and always will be.
     #[error("{reason}")]
     TooLarge {
-        /// What it is too large for.
+        /// The limit that it exceeds.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The agent's sender against the receiver, with all that may go wrong between.
+//! The agent's sender against the receiver, with all kinds of failures between them.
 
 mod common;
 
@@ -82,7 +82,7 @@ async fn batches_arrive_in_order_and_facts_are_kept() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restarted_server_loses_nothing_acknowledged_and_keeps_nothing_twice() {
     let memory = Arc::new(Memory::default());
-    // Batches take a while, so that the server goes away with some on the way.
+    // Storing is slow, so that the server stops with batches in progress.
     *memory.delay.lock() = Duration::from_millis(3);
     let mut server = Server::start(Arc::clone(&memory), Limits::default()).await;
     let address = server.grpc;
@@ -109,15 +109,15 @@ async fn a_restarted_server_loses_nothing_acknowledged_and_keeps_nothing_twice()
     let counters = sender.shutdown(Duration::from_secs(20)).await;
     assert_eq!((counters.spans_acknowledged, counters.spans_dropped()), (400, 0), "{counters:?}");
     assert!(counters.connections >= 4, "{counters:?}");
-    // Each once, in the order in which they were sent.
+    // Each exactly once, in the order in which they were sent.
     assert_eq!(memory.operations(), numbers(0..400));
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unanswered_batch_comes_again_under_the_same_name() {
-    // A server that is killed after it stored a batch and before it said so:
-    // the first attempt is answered by nobody.
+    // The server is killed after it stored a batch and before it replied. The first attempt gets no
+    // reply.
     let memory = Arc::new(Memory::default());
     *memory.delay.lock() = Duration::from_millis(300);
     let limits = Limits { drain_time: Duration::from_millis(10), ..Limits::default() };
@@ -127,7 +127,7 @@ async fn an_unanswered_batch_comes_again_under_the_same_name() {
     let sender = sender(proxy.address);
     sender.send(&batch(0..5));
     tokio::time::sleep(Duration::from_millis(150)).await;
-    // The line breaks while the batch is being stored.
+    // The connection breaks while the batch is being stored.
     proxy.cut();
     until("it is stored", || memory.operations().len() == 5).await;
     *memory.delay.lock() = Duration::ZERO;
@@ -138,7 +138,7 @@ async fn an_unanswered_batch_comes_again_under_the_same_name() {
     first.stop().await;
 }
 
-/// A line between sender and server that can be cut.
+/// A connection between sender and server that can be cut.
 struct Proxy {
     address: SocketAddr,
     cut: tokio::sync::watch::Sender<u64>,
@@ -192,7 +192,7 @@ async fn with_no_server_memory_is_bounded_and_the_newest_are_dropped() {
     assert_eq!(counters.spans_dropped_queue_full + counters.queue_spans, 10_000);
     until("it tries", || sender.counters().connections_failed > 1).await;
 
-    // When the server comes, what waited is delivered: the oldest.
+    // When the server starts, the waiting batches are delivered: the oldest ones.
     let memory = Arc::new(Memory::default());
     let server = Server::start_at(Arc::clone(&memory), Limits::default(), address).await;
     until("the queue is empty", || sender.counters().queue_batches == 0).await;
@@ -229,7 +229,7 @@ async fn a_full_store_is_waited_for() {
     until("all arrive", || sender.counters().spans_acknowledged == 10).await;
     assert_eq!(memory.operations(), numbers(0..10));
     let counters = sender.shutdown(Duration::from_secs(1)).await;
-    // A refusal does not cost the connection.
+    // A refusal does not close the connection.
     assert_eq!(counters.connections, 1);
     assert!(server.counter("flight_batches_refused") >= 2);
     server.stop().await;
@@ -339,14 +339,14 @@ async fn addresses_that_are_none_are_said_so() {
     }
 }
 
-/// The messages of a stream that sends this batch under this name.
+/// The messages of a stream that sends this batch with this name.
 fn stream_of(secret: Option<Secret>, origin: Origin, rows: &SpanRows) -> Vec<FlightData> {
     let first = secret.map_or_else(schema_message, first_message);
     let encoded = Encoder::new().unwrap().encode(rows, origin).unwrap();
     std::iter::once(first).chain(encoded.messages).collect()
 }
 
-/// Sends a stream and waits for its first answer.
+/// Sends a stream and waits for its first reply.
 async fn put(server: &Server, messages: Vec<FlightData>) -> Result<PutReply, tonic::Status> {
     let address = format!("http://{}", server.grpc);
     let channel = tonic::transport::Endpoint::from_shared(address).unwrap().connect().await;
@@ -363,7 +363,7 @@ async fn a_batch_under_anothers_name_and_number_makes_none_of_its_batches_durabl
     let origin = Origin { source: [7; 16], sequence: 1 };
     let secret = |byte| Some(Secret::of([byte; 32]));
     let durable = PutReply::Durable { sequence: 1 };
-    // The forger is first, with a secret of its own and without one.
+    // The forger comes first, with its own secret and without one.
     for forger in [secret(9), None] {
         let forged = stream_of(forger, origin, &batch(90..91));
         assert_eq!(put(&server, forged).await.unwrap(), durable);
@@ -371,7 +371,7 @@ async fn a_batch_under_anothers_name_and_number_makes_none_of_its_batches_durabl
     let own = || stream_of(secret(1), origin, &batch(0..1));
     assert_eq!(put(&server, own()).await.unwrap(), durable);
     assert_eq!(memory.operations(), ["90", "90", "0"], "the real one is stored, too");
-    // And when it comes again, it is known.
+    // Sent again, the batch is recognised.
     assert_eq!(put(&server, own()).await.unwrap(), durable);
     assert_eq!((memory.operations().len(), *memory.duplicates.lock()), (3, 1));
     assert_eq!(server.counter("flight_streams_without_secret"), 1);

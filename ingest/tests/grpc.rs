@@ -1,4 +1,4 @@
-//! OTLP over gRPC, with a generated client against the receiver.
+//! OTLP over gRPC: a generated client against the receiver.
 
 mod common;
 
@@ -86,13 +86,13 @@ async fn too_large_is_not_worth_a_retry() {
     let status = client.export(request(1000)).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument, "{status}");
     assert!(status.message().contains("send smaller batches"), "{status}");
-    // The connection is still good.
+    // The connection still works.
     client.export(request(1)).await.unwrap();
     assert_eq!(server.counter("requests_too_large"), 1);
     server.stop().await;
 }
 
-/// Sends raw bytes as the body of a call; returns the status.
+/// Sends raw bytes as the body of a call. Returns the status.
 async fn raw(server: &Server, content_type: &str, body: &[u8]) -> tonic::Status {
     use http_body_util::{BodyExt, Full};
     use hyper_util::client::legacy::Client;
@@ -123,7 +123,7 @@ async fn wrong_frames_are_told_apart() {
         assert_eq!(status.code(), Code::InvalidArgument, "{status}");
         assert!(status.message().contains(part), "{status}");
     }
-    // Against gRPC's own rules: a compressed message in a call that names no encoding.
+    // A protocol violation: a compressed message in a call without an encoding.
     for (body, part) in [
         (&[1, 0, 0, 0, 1, 9][..], "names no grpc-encoding"),
         (&[7, 0, 0, 0, 0], "compression flag 7"),
@@ -132,7 +132,7 @@ async fn wrong_frames_are_told_apart() {
         assert_eq!(status.code(), Code::Internal, "{status}");
         assert!(status.message().contains(part), "{status}");
     }
-    // Who speaks no gRPC is told so in words that it can read, by HTTP/1.1 as well.
+    // Clients that do not speak gRPC get a readable explanation, also over HTTP/1.1.
     let headers = [("content-type", "application/x-protobuf")];
     for path in ["/v1/traces", "/opentelemetry.proto.collector.trace.v1.TraceService/Export"] {
         let answer = common::client::post(server.grpc, path, &headers, vec![1]).await;

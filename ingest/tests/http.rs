@@ -64,7 +64,7 @@ async fn bad_requests_are_told_what_is_wrong_and_hurt_nobody() {
     let server = Server::start(Arc::clone(&memory), Limits::default()).await;
     let good = request(3).encode_to_vec();
 
-    // Wrong lengths, in the encoding of the request.
+    // Wrong lengths. The error has the request's encoding.
     let answer = post(&server, "/v1/traces", &[PROTOBUF], good[..good.len() - 3].to_vec()).await;
     assert_eq!(
         (answer.status, &answer.headers["content-type"]),
@@ -75,12 +75,12 @@ async fn bad_requests_are_told_what_is_wrong_and_hurt_nobody() {
     let answer = post(&server, "/v1/traces", &[JSON], b"{\"resourceSpans\":".to_vec()).await;
     assert_eq!((answer.status, answer.json()["code"].as_i64()), (400, Some(3)));
 
-    // Garbage that is said to be compressed.
+    // Random bytes with a compression header.
     let encoded = [PROTOBUF, ("content-encoding", "gzip")];
     assert_eq!(post(&server, "/v1/traces", &encoded, good.clone()).await.status, 400);
     assert_eq!(server.counter("requests_malformed"), 3);
 
-    // Types and encodings that are not spoken.
+    // Unsupported types and encodings.
     let answer = post(&server, "/v1/traces", &[("content-type", "text/plain")], vec![1]).await;
     assert_eq!(answer.status, 415);
     assert!(answer.json()["message"].as_str().unwrap().contains("application/x-protobuf"));
@@ -105,7 +105,7 @@ fn otlp(ingest: &Ingest) -> axum::Router {
     ingest.router(receiver).unwrap()
 }
 
-/// What is answered to requests that come at once.
+/// The responses to concurrent requests.
 async fn at_once(ingest: &Ingest, bodies: Vec<Vec<u8>>) -> Vec<(u16, Bytes)> {
     let answers = bodies.into_iter().map(|body| {
         let request = http::Request::post("/v1/traces").header(PROTOBUF.0, PROTOBUF.1);
@@ -119,7 +119,7 @@ async fn at_once(ingest: &Ingest, bodies: Vec<Vec<u8>>) -> Vec<(u16, Bytes)> {
     futures::future::join_all(answers).await.into_iter().map(Result::unwrap).collect()
 }
 
-// On one thread, so that all have come before the first is decoded.
+// On one thread, so that all requests arrive before the first is decoded.
 #[tokio::test]
 async fn of_requests_that_come_at_once_each_is_told_its_own() {
     let memory = Arc::new(Memory::default());
@@ -143,7 +143,7 @@ async fn of_requests_that_come_at_once_each_is_told_its_own() {
     }
     let expected = std::iter::repeat_n(["1", "2", "3", "2"], 7).flatten();
     assert_eq!(memory.operations(), expected.collect::<Vec<_>>());
-    // Those between two that cannot be read are one.
+    // The requests between two unreadable ones are one batch.
     assert_eq!(memory.batches.lock().len(), 8);
     let counters = ingest.status().counters;
     assert_eq!(counters["otlp_spans_accepted"], 28);
@@ -151,7 +151,8 @@ async fn of_requests_that_come_at_once_each_is_told_its_own() {
     assert_eq!(counters["requests_malformed"], 7);
     assert_eq!(ingest.status().in_flight_bytes, 0);
 
-    // What is too much for the store is only so for the one.
+    // If the store refuses a combined batch as too large, only requests that are too large
+    // themselves fail.
     memory.most_rows.store(3, Ordering::SeqCst);
     let bodies = [2, 4, 3].map(|spans| request(spans).encode_to_vec()).to_vec();
     let statuses = at_once(&ingest, bodies).await.into_iter().map(|(status, _)| status);
@@ -164,7 +165,7 @@ async fn of_requests_that_come_at_once_each_is_told_its_own() {
     assert_eq!(ingest.status().in_flight_bytes, 0);
 }
 
-// Requests together are as much as a processor decodes in about a millisecond.
+// A combined batch takes about a millisecond to decode.
 #[tokio::test]
 async fn many_requests_at_once_are_several_batches() {
     let memory = Arc::new(Memory::default());
@@ -181,7 +182,7 @@ async fn many_requests_at_once_are_several_batches() {
 async fn a_body_of_100_mb_is_refused_in_words() {
     let memory = Arc::new(Memory::default());
     let server = Server::start(Arc::clone(&memory), Limits::default()).await;
-    // A client that announces the length, and one that does not.
+    // One client announces the length, and one does not.
     let answer = post(&server, "/v1/traces", &[PROTOBUF], vec![0; 100 << 20]).await;
     assert_eq!(answer.status, 413);
     assert!(String::from_utf8_lossy(&answer.body).contains("send smaller batches"));
@@ -193,7 +194,7 @@ async fn a_body_of_100_mb_is_refused_in_words() {
     let (mut reader, mut writer) = stream.into_split();
     let writing = tokio::spawn(async move {
         let chunk = [b"100000\r\n".as_slice(), &vec![b' '; 1 << 20], b"\r\n"].concat();
-        // The server may hang up before all is written.
+        // The server may close the connection before everything is written.
         for _ in 0..100 {
             if writer.write_all(&chunk).await.is_err() {
                 break;
@@ -265,14 +266,14 @@ async fn memory_in_flight_is_bounded_and_counted() {
     let answer = post(&server, "/v1/traces", &[PROTOBUF], vec![0; 2_000_000]).await;
     assert_eq!(answer.status, 429);
     assert_eq!(server.counter("requests_refused_memory"), 1);
-    // Room is given back.
+    // All memory is released.
     assert_eq!(server.ingest.status().in_flight_bytes, 0);
     let small = request(1).encode_to_vec();
     assert_eq!(post(&server, "/v1/traces", &[PROTOBUF], small).await.status, 200);
     server.stop().await;
 }
 
-/// Begins a body and never ends it.
+/// Begins a body and never finishes it.
 async fn begin_body(server: &Server) -> TcpStream {
     let mut slow = TcpStream::connect(server.http).await.unwrap();
     let head = "POST /v1/traces HTTP/1.1\r\nhost: localhost\r\n\

@@ -31,7 +31,7 @@ fn batch(operations: &[&str]) -> Value {
     Value::Struct(vec![(1, process), (2, Value::List(spans))])
 }
 
-/// `PostSpansRequest`, as far as it is needed.
+/// The needed part of `PostSpansRequest`.
 #[derive(Clone, PartialEq, Message)]
 struct PostSpans {
     #[prost(message, optional, tag = "1")]
@@ -188,7 +188,7 @@ async fn datagrams_wait_for_the_store_and_the_surplus_is_counted() {
     for number in 0..4000 {
         client.send_to(&compact, server.jaeger_udp_compact).await.unwrap();
         if number % 50 == 0 {
-            // So that the loss is here and not in the kernel.
+            // Slow enough that spans are dropped here and not in the kernel.
             tokio::time::sleep(std::time::Duration::from_millis(2)).await;
         }
     }

@@ -1,5 +1,5 @@
-//! OTAP streams of the reference producer against the receiver, with a client
-//! made of tonic's parts.
+//! OTAP streams of the reference producer against the receiver, with a client made of tonic's
+//! parts.
 
 mod common;
 
@@ -20,7 +20,7 @@ use tonic::codec::CompressionEncoding;
 use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status, Streaming};
 
-/// Spans of the recorded batches.
+/// Number of spans in the recorded batches.
 const SPANS: [usize; 8] = [3, 31, 31, 6, 6, 300, 4, 31];
 
 fn batches(name: &str) -> Vec<BatchArrowRecords> {
@@ -67,13 +67,13 @@ impl Stream {
         self.send.as_ref().unwrap().send(batch.clone()).await.unwrap();
     }
 
-    /// The next answer: batch, code, message.
+    /// The next status: batch, code, message.
     async fn answer(&mut self) -> (i64, i32, String) {
         let status = self.answers.message().await.unwrap().expect("an answer");
         (status.batch_id, status.status_code, status.status_message)
     }
 
-    /// Sends a batch and waits for its answer.
+    /// Sends a batch and waits for its status.
     async fn taken(&mut self, batch: &BatchArrowRecords) -> (i32, String) {
         self.send(batch).await;
         let (id, code, message) = self.answer().await;
@@ -81,7 +81,7 @@ impl Stream {
         (code, message)
     }
 
-    /// What ends the stream, after the sender has ended it.
+    /// The status that ends the stream, after the sender has ended it.
     async fn end(mut self) -> Option<Status> {
         self.send = None;
         match self.answers.message().await {
@@ -221,7 +221,7 @@ async fn wrong_spans_are_left_out_and_named_in_the_answer() {
     let (code, message) = stream.taken(&without_trace()).await;
     assert_eq!(code, OK);
     assert!(message.contains("1 span was not taken"), "{message}");
-    // On a stream of its own, as it begins one.
+    // On a stream of its own, whose first batch it is.
     let mut stream = Stream::open(&server).await.unwrap();
     let (_, all) = (without_trace(), without_trace());
     assert_eq!(stream.taken(&all).await.0, StatusCode::InvalidArgument as i32);

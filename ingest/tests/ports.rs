@@ -1,4 +1,4 @@
-//! Ports, whatever is spoken on them: who may ask, for how long, and how often.
+//! Ports of all protocols: who may connect, for how long, and how often.
 
 mod common;
 
@@ -15,7 +15,7 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 const SPANS: &str = r#"{"resourceSpans":[{"scopeSpans":[{"spans":[
     {"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","name":"op"}]}]}]}"#;
 
-/// What comes back until the connection is closed.
+/// Everything that is received until the connection closes.
 async fn talk(to: std::net::SocketAddr, text: &str) -> String {
     let mut stream = TcpStream::connect(to).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
@@ -84,7 +84,7 @@ async fn other_paths_methods_and_protocols_are_named() {
     let answer = post(server.http, export, &headers, vec![0; 5]).await;
     assert_eq!(answer.headers["grpc-status"], "12");
     assert!(answer.headers["grpc-message"].to_str().unwrap().contains(&grpc));
-    // What is in the body may belong elsewhere, too.
+    // The body may belong to another receiver, too.
     let protobuf = ("content-type", "application/x-protobuf");
     for (port, header, body, word) in [
         (server.http, JSON, &br#"[{"traceId":"1","id":"1"}]"#[..], &zipkin),
@@ -106,7 +106,7 @@ async fn other_paths_methods_and_protocols_are_named() {
     server.stop().await;
 }
 
-/// The API's port, of which every path answers after it has read the body.
+/// An API port on which every path reads the body and responds.
 async fn api(limits: Limits, allowed: Allowed) -> (Ingest, std::net::SocketAddr) {
     let ingest =
         Ingest::with(Arc::new(Memory::default()), limits, allowed, ReceiverAddresses::default());
@@ -159,7 +159,7 @@ async fn whoever_takes_too_long_is_let_go_and_others_are_served_meanwhile() {
     };
     let (ingest, api) = api(limits, Allowed::default()).await;
     let count = |name: &str| ingest.status().counters[name];
-    // Half-sent headers take every place.
+    // Incomplete headers occupy all slots.
     let mut slow = Vec::new();
     for _ in 0..20 {
         let mut stream = TcpStream::connect(api).await.unwrap();
@@ -171,7 +171,7 @@ async fn whoever_takes_too_long_is_let_go_and_others_are_served_meanwhile() {
     assert_eq!(post(api, "/", &[], "x").await.status, 200, "one of them made room");
     assert_eq!(count("connections_evicted"), 1);
     until("they are closed", || count("connections_closed_header_late") >= 19).await;
-    // A body that does not come, and a connection that asks nothing more.
+    // A body that never arrives, and an idle connection.
     let head = "POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n";
     assert!(talk(api, head).await.starts_with("HTTP/1.1 4"));
     let whole = "POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n\r\nx";

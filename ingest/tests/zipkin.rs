@@ -20,7 +20,7 @@ fn thrift() -> Vec<u8> {
     Value::List(vec![Value::Struct(fields.to_vec())]).binary()
 }
 
-/// `ListOfSpans` of one span: its trace id, id and name.
+/// `ListOfSpans` of one span with trace id, id and name.
 fn protobuf() -> Vec<u8> {
     let span = [&[0x0a, 8][..], &[1; 8], &[0x1a, 8], &[2; 8], &[0x2a, 5], b"proto"].concat();
     [&[0x0a, u8::try_from(span.len()).unwrap()][..], &span].concat()
@@ -58,12 +58,12 @@ async fn every_form_arrives() {
 async fn what_is_wrong_is_said_and_counted() {
     let memory = Arc::new(Memory::default());
     let server = Server::start(Arc::clone(&memory), Limits::default()).await;
-    // A part of it.
+    // A partial refusal.
     let mixed = r#"[{"traceId":"1","id":"2","name":"good"},{"traceId":"0","id":"2"}]"#;
     let answer = post(server.zipkin, "/api/v2/spans", &[JSON], mixed).await;
     assert_eq!(answer.status, 202);
     assert!(answer.text().starts_with("1 span was not taken: 1 with an invalid trace id"));
-    // All of it.
+    // A complete refusal.
     let answer = post(server.zipkin, "/api/v2/spans", &[JSON], r#"[{"id":"2"}]"#).await;
     assert_eq!(answer.status, 400);
     assert!(answer.text().contains("invalid trace id"), "{}", answer.text());
@@ -77,7 +77,7 @@ async fn what_is_wrong_is_said_and_counted() {
     let answer = post(server.zipkin, "/api/v2/spans", &typed, thrift()).await;
     assert_eq!(answer.status, 415);
     assert!(answer.text().contains("application/x-protobuf"), "{}", answer.text());
-    // What a web page may send unasked is nobody's span.
+    // Content types that a web page may send without permission are refused.
     for kind in ["text/plain", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded"] {
         let answer = post(server.zipkin, "/api/v2/spans", &[("content-type", kind)], V2).await;
         assert_eq!(answer.status, 415, "{kind}");

@@ -1,4 +1,4 @@
-//! Columns of which no row has a value: most columns of most batches.
+//! Columns without any value, which are most columns of most batches.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +11,7 @@ use arrow::error::ArrowError;
 
 use crate::schema::span_schema;
 
-/// Whether any row has a value of a column.
+/// Whether any row has a value in a column.
 pub fn has_values(array: &dyn Array) -> bool {
     let none = |offsets: &[i32]| offsets.first() == offsets.last();
     match array.data_type() {
@@ -21,10 +21,10 @@ pub fn has_values(array: &dyn Array) -> bool {
     }
 }
 
-/// A column of so many rows, none of which has a value.
+/// A column of nulls.
 ///
 /// # Errors
-/// Where rows must have one.
+/// If the field is not nullable.
 pub fn without_values(field: &Field, rows: usize) -> Result<ArrayRef, ArrowError> {
     match field.data_type() {
         DataType::List(item) if !field.is_nullable() => {
@@ -43,20 +43,20 @@ pub fn without_values(field: &Field, rows: usize) -> Result<ArrayRef, ArrowError
     }
 }
 
-/// Rows of the columns that batches share.
+/// Number of rows of the shared columns.
 const SHARED_ROWS: usize = 4096;
 
-/// For each column of the span schema one without values.
+/// For each nullable column of the span schema, a column of nulls.
 static SHARED: LazyLock<Vec<Option<ArrayRef>>> = LazyLock::new(|| {
     let schema = span_schema();
     schema.fields().iter().map(|field| without_values(field, SHARED_ROWS).ok()).collect()
 });
 
-/// As [`without_values`], of the column of the span schema at this place. All batches
-/// of usual size share one array of it.
+/// Like [`without_values`], for the column with this index of the span schema. All batches of
+/// normal size share one array of nulls.
 ///
 /// # Errors
-/// As [`without_values`].
+/// The errors of [`without_values`].
 pub fn shared_without_values(place: usize, rows: usize) -> Result<ArrayRef, ArrowError> {
     match SHARED.get(place) {
         Some(Some(shared)) if rows <= SHARED_ROWS => Ok(shared.slice(0, rows)),
@@ -64,8 +64,8 @@ pub fn shared_without_values(place: usize, rows: usize) -> Result<ArrayRef, Arro
     }
 }
 
-/// Whether this is the column at this place that batches share, and so takes no memory
-/// of its own.
+/// Whether this is the shared array of the column with this index, which takes no memory of its
+/// own.
 pub fn is_shared(place: usize, array: &dyn Array) -> bool {
     let start = |array: &dyn Array| match array.data_type() {
         DataType::List(_) => Some(array.as_list::<i32>().offsets().inner().inner().as_ptr()),

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// One attribute's value, typed as OpenTelemetry types it.
+/// One attribute's value, with OpenTelemetry's types.
 ///
-/// In the `attributes` column a value is its type's number (see
+/// In the `attributes` column, a value is stored as its type's number (see
 /// [`AttributeValue::type_number`]) and its canonical text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AttributeValue {
@@ -22,13 +22,12 @@ pub enum AttributeValue {
     Json(String),
 }
 
-/// A span's attributes in the order in which they came. Keys are not made
-/// unique: what was sent is kept.
+/// A span's attributes in their original order. Keys are not made unique.
 pub type Attributes = Vec<(String, AttributeValue)>;
 
-/// The place of a text among `SLOTS`, a power of two: where tables of the keys and
-/// values that were met lately look first. It is chosen by the text's ends and its
-/// length, which tell nearly all names apart.
+/// The slot of a text among `SLOTS`, a power of two, for small caches of recently seen keys and
+/// values. It depends on the text's first and last bytes and its length, which distinguish nearly
+/// all names.
 #[inline]
 pub fn key_slot<const SLOTS: usize>(key: &[u8]) -> usize {
     const { assert!(SLOTS.is_power_of_two() && SLOTS > 1) };
@@ -38,16 +37,15 @@ pub fn key_slot<const SLOTS: usize>(key: &[u8]) -> usize {
     };
     let mixed = first.wrapping_mul(0xc2b2_ae3d_27d4_eb4f).rotate_left(32) ^ last;
     let mixed = (mixed ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    // The upper bits are the mixed ones.
+    // The upper bits are the best mixed ones.
     (mixed >> (u64::BITS - SLOTS.ilog2())) as usize
 }
 
-/// Whether two texts are equal: as `==`, but written out for those that are as short
-/// as keys are. They are compared many times a span, and a call takes longer than
-/// that.
+/// Whether two texts are equal. Like `==`, but inlined for short texts such as keys. They are
+/// compared many times for each span, and a function call would take longer than the comparison.
 #[inline]
 pub fn is_same(one: &[u8], other: &[u8]) -> bool {
-    /// The ends, which together are all of at most twice as many bytes.
+    /// The first and last bytes, which together cover a text of up to twice `N` bytes.
     fn ends<const N: usize>(text: &[u8]) -> Option<[&[u8; N]; 2]> {
         Some([text.first_chunk()?, text.last_chunk()?])
     }
@@ -61,7 +59,7 @@ pub fn is_same(one: &[u8], other: &[u8]) -> bool {
         }
 }
 
-/// An [`AttributeValue`] whose text lies elsewhere.
+/// An [`AttributeValue`] with borrowed text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(missing_docs, reason = "documented on `AttributeValue`")]
 pub enum AttributeRef<'a> {
@@ -74,9 +72,8 @@ pub enum AttributeRef<'a> {
 }
 
 impl<'a> AttributeRef<'a> {
-    /// The value with this type number and canonical text. A number that does
-    /// not parse, or a type that is not known, is kept as a string: what was
-    /// stored is shown, never lost.
+    /// The value with this type number and canonical text. If the number cannot be parsed or the
+    /// type is unknown, the value becomes a string, so that nothing stored is lost.
     pub fn from_parts(type_number: u8, text: &'a str) -> Self {
         let parsed = match type_number {
             1 => text.parse().ok().map(Self::Int),
@@ -89,7 +86,7 @@ impl<'a> AttributeRef<'a> {
         parsed.unwrap_or(Self::String(text))
     }
 
-    /// As [`AttributeValue::type_number`].
+    /// See [`AttributeValue::type_number`].
     pub const fn type_number(self) -> u8 {
         match self {
             Self::String(_) => 0,
@@ -101,7 +98,7 @@ impl<'a> AttributeRef<'a> {
         }
     }
 
-    /// A value with a text of its own.
+    /// A value with its own text.
     pub fn to_value(self) -> AttributeValue {
         match self {
             Self::String(text) => AttributeValue::String(text.to_owned()),
@@ -114,7 +111,7 @@ impl<'a> AttributeRef<'a> {
     }
 }
 
-/// The canonical text: what the column holds.
+/// The canonical text, as it is stored.
 impl fmt::Display for AttributeRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -127,7 +124,7 @@ impl fmt::Display for AttributeRef<'_> {
 }
 
 impl AttributeValue {
-    /// The value without its text.
+    /// A value with borrowed text.
     pub fn as_ref(&self) -> AttributeRef<'_> {
         match self {
             Self::String(text) => AttributeRef::String(text),
@@ -144,12 +141,12 @@ impl AttributeValue {
         self.as_ref().type_number()
     }
 
-    /// As [`AttributeRef::from_parts`], with a text of its own.
+    /// Like [`AttributeRef::from_parts`], with its own text.
     pub fn from_parts(type_number: u8, text: &str) -> Self {
         AttributeRef::from_parts(type_number, text).to_value()
     }
 
-    /// The text, where the value is a string.
+    /// The text, if the value is a string.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
@@ -157,7 +154,7 @@ impl AttributeValue {
         }
     }
 
-    /// The number, where the value is an integer.
+    /// The number, if the value is an integer.
     pub const fn as_int(&self) -> Option<i64> {
         match self {
             Self::Int(number) => Some(*number),
@@ -178,7 +175,7 @@ impl AttributeValue {
     }
 }
 
-/// The canonical text: what the column holds.
+/// The canonical text, as it is stored.
 impl fmt::Display for AttributeValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_ref().fmt(f)
@@ -209,20 +206,19 @@ impl From<bool> for AttributeValue {
     }
 }
 
-/// A resource (who emitted the span) as one JSON object with sorted keys, so
-/// that equal resources are equal texts and the column's dictionary holds each
-/// once.
+/// A resource (the emitter of spans) as one JSON object with sorted keys. Equal resources have
+/// equal texts, so the column's dictionary contains each once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResourceJson(String);
 
 impl ResourceJson {
-    /// The resource with these attributes; of equal keys the last one counts.
+    /// The resource with these attributes. If keys are equal, the last one counts.
     pub fn from_attributes<'a>(
         attributes: impl IntoIterator<Item = (&'a str, &'a AttributeValue)>,
     ) -> Self {
         let map: serde_json::Map<String, serde_json::Value> =
             attributes.into_iter().map(|(key, value)| (key.to_owned(), value.to_json())).collect();
-        // serde_json's map is ordered by key unless `preserve_order` is on.
+        // serde_json's map is sorted by key, unless the feature `preserve_order` is on.
         let mut entries: Vec<_> = map.into_iter().collect();
         entries.sort_by(|a, b| a.0.cmp(&b.0));
         let mut text = String::from("{");
@@ -238,7 +234,7 @@ impl ResourceJson {
         Self(text)
     }
 
-    /// The text as it stands in a column.
+    /// A resource from a column's text.
     pub fn from_column(text: &str) -> Self {
         Self(text.to_owned())
     }

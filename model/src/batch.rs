@@ -1,4 +1,4 @@
-//! A record batch to rows.
+//! Converts record batches to rows.
 
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeBinaryArray, Float32Array, Int32Array, Int64Array,
@@ -13,7 +13,7 @@ use crate::{
     Status, Texts, TraceId,
 };
 
-/// A record batch known to have the span schema, read by column and row.
+/// A record batch with the span schema, for access by column and row.
 pub struct SpanBatch {
     batch: RecordBatch,
 }
@@ -53,8 +53,8 @@ macro_rules! optional {
 impl TryFrom<RecordBatch> for SpanBatch {
     type Error = ModelError;
 
-    /// Checks that the batch has every column of the span schema with its
-    /// type; columns may come in another order, and further ones are dropped.
+    /// Checks that the batch has every column of the span schema with its type. Columns may be in
+    /// another order. Additional ones are dropped.
     fn try_from(batch: RecordBatch) -> Result<Self, ModelError> {
         let wanted = span_schema();
         let have = batch.schema();
@@ -167,10 +167,10 @@ impl SpanBatch {
     /// The span in a row.
     ///
     /// # Errors
-    /// Where a cell holds a word outside its vocabulary, or an all-zero span id.
+    /// If a cell contains a value outside its vocabulary, or the span id is zero.
     ///
     /// # Panics
-    /// Where `row` is not below [`Self::len`].
+    /// If `row` is not below [`Self::len`].
     pub fn span(&self, row: usize) -> Result<Span, ModelError> {
         let binary = |name| self.typed::<FixedSizeBinaryArray>(name);
         let span_id = span_id_at(binary(column::SPAN_ID), row).ok_or(ModelError::Cell {
@@ -353,7 +353,7 @@ mod tests {
         let spans =
             [bare.clone(), full_span(), bare.clone(), other, full_span(), bare.clone(), bare];
         let mut builder = SpanBatchBuilder::new();
-        // What one batch had leaves nothing behind for the next.
+        // One batch leaves no state for the next.
         for spans in [&spans[..], &spans[2..3], &[], &spans[1..4]] {
             spans.iter().for_each(|span| builder.push(span));
             assert_eq!(builder.len(), spans.len());

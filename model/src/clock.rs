@@ -1,9 +1,8 @@
-//! Spans whose times cannot be right: kept, and marked.
+//! Spans with impossible times are kept and marked.
 //!
-//! A clock that was never set, or a sender that mixed up its units, must not
-//! cost the span: it is stored as it came, with an attribute that names what is
-//! wrong. Only an end before the start changes a column: the duration becomes
-//! 0, and what was sent stays in an attribute.
+//! A clock that was never set, or a sender that confuses units, must not lose the span. It is
+//! stored as it was sent, with an attribute that names the fault. A column changes only if the end
+//! is before the start: the duration becomes 0, and an attribute contains the original value.
 
 use std::sync::Arc;
 
@@ -15,22 +14,22 @@ use arrow::datatypes::Int64Type;
 use crate::schema::column;
 use crate::{Capture, Kind, ModelError, Span, SpanBatchBuilder, SpanId, SpanRows};
 
-/// What is wrong with a span's times; the first that holds.
+/// The fault in a span's times. The first that applies counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ClockFault {
-    /// It starts before the year 2000: the clock was never set.
+    /// The span starts before the year 2000: the clock was never set.
     Past,
-    /// It starts or ends more than a minute after it arrived.
+    /// The span starts or ends more than a minute after it arrived.
     Future,
-    /// It ends before it starts.
+    /// The span ends before it starts.
     Negative,
-    /// It is longer than a day.
+    /// The span is longer than a day.
     Long,
 }
 
 /// 2000-01-01.
 const EARLIEST_UNIX_NANO: i64 = 946_684_800_000_000_000;
-/// Clocks of machines that keep time differ by less.
+/// Clocks of synchronised hosts differ by less.
 const AHEAD_NANO: i64 = 60_000_000_000;
 const LONG_NANO: i64 = 86_400_000_000_000;
 
@@ -40,8 +39,8 @@ impl ClockFault {
 
     /// Key of the attribute that names the fault.
     pub const ATTRIBUTE: &'static str = "spanwise.clock";
-    /// Key of the attribute that keeps the duration of a span that ended before
-    /// it started, in nanoseconds.
+    /// Key of the attribute with the original duration, in nanoseconds, of a span that ended before
+    /// it started.
     pub const SENT_DURATION: &'static str = "spanwise.clock.duration_nano";
 
     /// The attribute's value.
@@ -54,12 +53,12 @@ impl ClockFault {
         }
     }
 
-    /// The fault that the attribute names.
+    /// The fault with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|fault| fault.as_str() == name)
     }
 
-    /// What is wrong with these times of a span that arrives now.
+    /// The fault in these times, if the span arrives now.
     pub const fn of(start_unix_nano: i64, duration_nano: i64, now_unix_nano: i64) -> Option<Self> {
         let latest = now_unix_nano.saturating_add(AHEAD_NANO);
         if start_unix_nano < EARLIEST_UNIX_NANO {
@@ -82,22 +81,22 @@ impl ClockFault {
     }
 }
 
-/// Spans with each fault, in the order of [`ClockFault::ALL`].
+/// Number of spans with each fault, in the order of [`ClockFault::ALL`].
 pub type ClockFaults = [u64; ClockFault::ALL.len()];
 
 impl Span {
-    /// What its mark says about its times.
+    /// The fault according to the span's attribute.
     pub fn clock_fault(&self) -> Option<ClockFault> {
         let (_, value) = self.attributes.iter().find(|(key, _)| key == ClockFault::ATTRIBUTE)?;
         ClockFault::named(value.as_str()?)
     }
 }
 
-/// Marks the spans of a batch that arrives now, and counts them. A batch whose
-/// times are all right, as nearly every one is, comes back as it is.
+/// Marks the spans of a batch that arrives now, and counts them. A batch without faults, as nearly
+/// all are, is returned unchanged.
 ///
 /// # Errors
-/// Where the batch is not of the span schema.
+/// If the batch does not have the span schema.
 pub fn mark_clocks(
     rows: SpanRows,
     now_unix_nano: i64,
@@ -135,7 +134,7 @@ pub fn mark_clocks(
     Ok((RecordBatch::try_new(schema, columns)?.into(), counts))
 }
 
-/// The attributes, with a mark on each of these rows.
+/// The attributes, with a mark in each of these rows.
 fn marked(
     batch: &RecordBatch,
     durations: &[i64],
@@ -146,7 +145,7 @@ fn marked(
         batch.column_by_name(name)?.as_map_opt().cloned()
     };
     let old = map(batch).ok_or(ModelError::Column { column: name })?;
-    // Through the builder, so that the marks have the column's own type.
+    // Built by the builder, so that the marks have the column's type.
     let marks = map(&marks(durations, faulty)?).ok_or(ModelError::Column { column: name })?;
     let range = |map: &MapArray, row: usize| {
         let offsets = map.value_offsets();
@@ -175,9 +174,9 @@ fn marked(
     Ok(Arc::new(MapArray::try_new(Arc::clone(field), offsets, entries, nulls, *sorted)?))
 }
 
-/// A row for each faulty one, whose attributes are its marks.
+/// For each faulty row, a row whose attributes are the marks.
 fn marks(durations: &[i64], faulty: &[(usize, ClockFault)]) -> Result<RecordBatch, ModelError> {
-    // Only the attributes are used of it.
+    // Only its attributes are used.
     let id = SpanId([1; SpanId::LEN]);
     let mut span = Span::new(id, Capture::App, Kind::Internal, "", "", 0, 0);
     let mut builder = SpanBatchBuilder::new();

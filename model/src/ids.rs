@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// An identifier that could not be read.
+/// An invalid identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no {what}: expected {digits} hexadecimal digits, not all zero")]
 pub struct IdError {
@@ -22,8 +22,8 @@ macro_rules! identifier {
             /// Length in bytes.
             pub const LEN: usize = $bytes;
 
-            /// The identifier in these bytes; `None` when they are all zero
-            /// (W3C forbids that) or not of the right length.
+            /// The identifier with these bytes; `None` if they are all zero (W3C forbids that) or
+            /// have the wrong length.
             pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
                 let id: [u8; $bytes] = bytes.try_into().ok()?;
                 (id != [0; $bytes]).then_some(Self(id))
@@ -82,14 +82,13 @@ impl SpanId {
         Self::from_bytes(&value.to_be_bytes())
     }
 
-    /// The id of the called side's half of a span that both sides of an
-    /// exchange report under this one id, as Zipkin's tracers do. The calling
-    /// side's half keeps the id; so no two rows of a trace have the same, and
-    /// what the called process did, which names this id as its parent, can be
-    /// hung where it belongs.
+    /// The id of the called side's half of a span, if both sides report the span under this id, as
+    /// Zipkin's tracers do. The calling side's half keeps the id. So no two rows of a trace have
+    /// the same id, and spans of the called process, which refer to the original id, can be placed
+    /// correctly.
     ///
-    /// Distinct ids have distinct halves (the mixing is that of SplitMix64,
-    /// which is a bijection and takes only zero to zero).
+    /// Distinct ids have distinct halves (the mixing is that of SplitMix64, which is a bijection
+    /// and maps only zero to zero).
     pub const fn receiving_half(self) -> Self {
         let mut bits = u64::from_be_bytes(self.0);
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

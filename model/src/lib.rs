@@ -1,11 +1,10 @@
-//! The span: what every stage of Spanwise passes to the next.
+//! The span: the data that every stage of Spanwise passes to the next.
 //!
-//! One flat Arrow schema ([`schema::span_schema`]) is the same in memory, on
-//! the wire, in Parquet and in ClickHouse. [`Span`] is one row of it as a
-//! struct, for code that works row by row; [`SpanBatchBuilder`] and
-//! [`SpanBatch`] convert between the two. [`SpanRef`] is a row whose texts lie
-//! elsewhere, for decoders that copy nothing in between; [`SpanRows`] is a batch
-//! that says once which attributes its rows share. This crate does no IO.
+//! One flat Arrow schema ([`schema::span_schema`]) is used in memory, on the wire, in Parquet and
+//! in ClickHouse. [`Span`] is one row as a struct, for code that works row by row.
+//! [`SpanBatchBuilder`] and [`SpanBatch`] convert between the two. [`SpanRef`] is a row with
+//! borrowed texts, for decoders. [`SpanRows`] is a batch in which rows share attributes. This crate
+//! does no IO.
 
 pub mod absent;
 mod assembled;
@@ -44,26 +43,26 @@ pub use texts::Texts;
 pub use vocabulary::{Capture, Evidence, Kind, Status, UnknownName, grpc};
 pub use written_id::WrittenId;
 
-/// An error met while reading a record batch as spans.
+/// An error while reading a record batch as spans.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// A column of the span schema is absent or of another type.
+    /// A column of the span schema is missing or has another type.
     #[error(
         "column `{column}` is missing or has another type than the span schema's; \
          the sender speaks another version of it"
     )]
     Column {
-        /// Name of the offending column.
+        /// Name of the column.
         column: &'static str,
     },
-    /// A cell holds a value outside its column's vocabulary.
+    /// A cell contains a value outside its column's vocabulary.
     #[error("column `{column}`, row {row}: {reason}")]
     Cell {
-        /// Name of the offending column.
+        /// Name of the column.
         column: &'static str,
         /// Row in the batch.
         row: usize,
-        /// What is wrong with the value.
+        /// The problem.
         reason: String,
     },
     /// Arrow refused to build the batch.

@@ -1,21 +1,21 @@
-//! What services are called by: the table of the protocols that agents read, and that of the
-//! databases and messaging systems that only SDKs name.
+//! The table of protocols that agents parse, and of databases and messaging systems that only SDKs
+//! name.
 //!
-//! Agents, the service graph, the documents' list and the matrix all name protocols as it does;
-//! a new one is a row here.
+//! Agents, the service graph, the documents' list and the matrix use these names. A new protocol is
+//! a row here.
 
-/// What kind of thing is called.
+/// The kind of a called service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServiceKind {
     /// A program that serves requests.
     Service,
-    /// Keeps data.
+    /// Stores data.
     Database,
-    /// Keeps data for a while.
+    /// Stores data temporarily.
     Cache,
-    /// Takes messages for others.
+    /// Stores messages for consumers.
     Broker,
-    /// Something outside, of which nothing more is known.
+    /// An unknown external peer.
     External,
 }
 
@@ -32,16 +32,16 @@ impl ServiceKind {
     }
 }
 
-/// A protocol that agents read.
+/// A protocol that agents parse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Protocol {
     /// Its name in the `protocol` column.
     pub name: &'static str,
-    /// Its name for people.
+    /// Its display name.
     pub title: &'static str,
-    /// The port on which it is usually served.
+    /// Its usual port.
     pub default_port: Option<u16>,
-    /// What serves it. `None` where the protocol does not tell, as HTTP.
+    /// The system that serves it. `None` if the protocol does not determine that, as with HTTP.
     pub system: Option<System>,
 }
 
@@ -54,7 +54,7 @@ const fn protocol(
     Protocol { name, title, default_port, system }
 }
 
-/// All protocols that agents read, in the order of the documents' list.
+/// All protocols that agents parse, in the order of the documents' list.
 pub const PROTOCOLS: &[Protocol] = &[
     protocol(protocol::HTTP, "HTTP/1.0, 1.1", Some(80), None),
     protocol(protocol::GRPC, "HTTP/2, gRPC", None, None),
@@ -96,16 +96,16 @@ pub const PROTOCOLS: &[Protocol] = &[
 pub struct System {
     /// OpenTelemetry's name: of `db.system.name` or `messaging.system`.
     pub name: &'static str,
-    /// What it is.
+    /// Its kind.
     pub kind: ServiceKind,
-    /// Other names that stand in the `protocol` column: the wire protocol's, and those
-    /// of older conventions.
+    /// Other values of the `protocol` column: the wire protocol's name, and names of older
+    /// conventions.
     also: &'static [&'static str],
 }
 
 impl System {
-    /// The system that is spoken to by this protocol, or is called so. `None` where a
-    /// protocol does not tell what serves it, as HTTP.
+    /// The system with this protocol or name. `None` if the protocol does not determine the system,
+    /// as with HTTP.
     pub fn named(protocol: &str) -> Option<&'static Self> {
         let of_protocols = PROTOCOLS.iter().filter_map(|protocol| protocol.system.as_ref());
         of_protocols.chain(SYSTEMS).find(|system| {
@@ -127,8 +127,8 @@ const fn broker(name: &'static str, also: &'static [&'static str]) -> System {
     System { name, kind: ServiceKind::Broker, also }
 }
 
-/// Systems that agents do not read: those of semantic conventions 1.37, and what several senders
-/// use besides.
+/// Systems that agents do not parse: those of semantic conventions 1.37, and other names that
+/// several senders use.
 const SYSTEMS: &[System] = &[
     database("mariadb", &[]),
     database("microsoft.sql_server", &["mssql", "mssqlcompact", "sqlserver"]),
@@ -191,8 +191,8 @@ const SYSTEMS: &[System] = &[
     broker("zeromq", &[]),
 ];
 
-/// Values of the `protocol` column: OpenTelemetry's names where it has one
-/// (`network.protocol.name`, `db.system.name`). [`PROTOCOLS`] says more of each.
+/// Values of the `protocol` column: OpenTelemetry's names if it has one (`network.protocol.name`,
+/// `db.system.name`). [`PROTOCOLS`] has more about each.
 pub mod protocol {
     /// HTTP/1.0 and HTTP/1.1.
     pub const HTTP: &str = "http";
@@ -224,9 +224,9 @@ pub mod protocol {
     pub const FASTCGI: &str = "fastcgi";
     /// Domain name system.
     pub const DNS: &str = "dns";
-    /// Transport layer security, where what is inside is not seen.
+    /// Transport layer security, if its contents are not visible.
     pub const TLS: &str = "tls";
-    /// A TCP connection of which nothing more is known.
+    /// A TCP connection with an unknown protocol.
     pub const TCP: &str = "tcp";
 }
 

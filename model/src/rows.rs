@@ -1,4 +1,4 @@
-//! Rows on their way from a receiver to a file.
+//! Rows between a receiver and a file.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,27 +13,26 @@ use crate::builder::AttributeMaps;
 use crate::schema::column;
 use crate::{ModelError, SpanBatch, Template};
 
-/// Attributes of the rows of a batch, as templates and what rows have of their
-/// own.
+/// Attributes of a batch's rows, as templates and the rows' own values.
 #[derive(Debug, Clone)]
 pub struct Templated {
     templates: Vec<Arc<Template>>,
-    /// The place of each row's template.
+    /// The index of each row's template.
     rows: ScalarBuffer<u32>,
-    /// Where the own texts of each row begin, and of the last end.
+    /// The offset of each row's own texts, and the end.
     offsets: OffsetBuffer<i32>,
     texts: StringArray,
 }
 
-/// Stands for a row whose attributes are in the map.
+/// Marks a row whose attributes are in the map.
 pub(crate) const IN_MAP: u32 = u32::MAX;
 
 impl Templated {
-    /// Rows with these places among the templates, `None` where the attributes are
-    /// in the map; and their own texts, one row's after the other's.
+    /// Creates rows with these template indexes (`None` if the attributes are in the map) and own
+    /// texts, row by row.
     ///
     /// # Errors
-    /// Where a row has no template, or not as many texts as its template wants.
+    /// If a row's template does not exist, or needs another number of texts.
     pub fn new(
         templates: Vec<Arc<Template>>,
         rows: Vec<Option<u32>>,
@@ -48,7 +47,7 @@ impl Templated {
         Self::of_parts(templates, numbers.into(), OffsetBuffer::from_lengths(lengths), texts)
     }
 
-    /// As [`Self::new`], of what a builder has collected and keeps in step itself.
+    /// Like [`Self::new`], for the builder, which guarantees consistency.
     pub(crate) fn of_parts(
         templates: Vec<Arc<Template>>,
         rows: ScalarBuffer<u32>,
@@ -62,7 +61,7 @@ impl Templated {
         Ok(Self { templates, rows, offsets, texts })
     }
 
-    /// The templates that its rows have.
+    /// The templates of its rows.
     pub fn templates(&self) -> &[Arc<Template>] {
         &self.templates
     }
@@ -72,39 +71,39 @@ impl Templated {
         self.rows.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The place of a row's template; `None` where its attributes are in the map.
+    /// The index of a row's template; `None` if its attributes are in the map.
     pub fn place(&self, row: usize) -> Option<usize> {
         let place = self.rows[row];
         (place != IN_MAP).then_some(place as usize)
     }
 
-    /// Which of [`Self::texts`] are a row's own.
+    /// The range of a row's own texts in [`Self::texts`].
     pub fn own(&self, row: usize) -> Range<usize> {
         self.offsets[row] as usize..self.offsets[row + 1] as usize
     }
 
-    /// Where the own texts of each row begin, and of the last end.
+    /// The offset of each row's own texts, and the end.
     pub const fn offsets(&self) -> &OffsetBuffer<i32> {
         &self.offsets
     }
 
-    /// What rows have of their own, one row's after the other's.
+    /// The rows' own texts, row by row.
     pub const fn texts(&self) -> &StringArray {
         &self.texts
     }
 
-    /// A row's template, and where its own texts begin.
+    /// A row's template, and the index of its first own text.
     pub fn row(&self, row: usize) -> Option<(&Template, usize)> {
         let template = self.templates.get(self.place(row)?)?;
         Some((template, self.offsets[row] as usize))
     }
 
-    /// Memory of the rows' part of it: templates are others' as well.
+    /// Memory without the templates, which other batches share.
     fn memory_bytes(&self) -> usize {
         let text = self.texts.value_data().len();
         (self.rows.len() + self.offsets.len() + self.texts.len()) * size_of::<u32>() + text
@@ -132,21 +131,21 @@ fn unmatched() -> ModelError {
     ArrowError::InvalidArgumentError(reason).into()
 }
 
-/// Rows of the span schema, whose attributes may be apart from the columns.
+/// Rows of the span schema. Their attributes may be separate from the columns.
 #[derive(Debug, Clone)]
 pub struct SpanRows {
     columns: RecordBatch,
     templated: Option<Arc<Templated>>,
-    /// Memory of the templates that were made for these rows.
+    /// Memory of the templates that were created for these rows.
     new_template_bytes: usize,
 }
 
 impl SpanRows {
-    /// Rows of the span schema. Those with a template have an empty map in the
-    /// column of attributes.
+    /// Rows of the span schema. Those with a template must have an empty map in the column of
+    /// attributes.
     ///
     /// # Errors
-    /// Where there are not as many of both.
+    /// If the numbers of rows differ.
     pub fn new(columns: RecordBatch, templated: Templated) -> Result<Self, ModelError> {
         if templated.len() != columns.num_rows() {
             return Err(unmatched());
@@ -155,7 +154,7 @@ impl SpanRows {
         Ok(Self { columns, templated, new_template_bytes: 0 })
     }
 
-    /// Charges the templates that were made for these rows to them.
+    /// Adds the memory of templates that were created for these rows.
     pub fn with_new_templates(self, bytes: usize) -> Self {
         Self { new_template_bytes: bytes, ..self }
     }
@@ -165,7 +164,7 @@ impl SpanRows {
         self.columns.num_rows()
     }
 
-    /// All columns. That of attributes has only those of rows without a template.
+    /// All columns. The column of attributes contains only those of rows without a template.
     pub const fn columns(&self) -> &RecordBatch {
         &self.columns
     }
@@ -175,25 +174,25 @@ impl SpanRows {
         self.templated.as_deref()
     }
 
-    /// The same rows with other columns, of which that of attributes is the same.
+    /// The same rows with other columns. The column of attributes must be the same.
     pub fn with_columns(&self, columns: RecordBatch) -> Self {
         Self { columns, templated: self.templated.clone(), ..*self }
     }
 
-    /// The rows at these places.
+    /// The rows with these indexes.
     ///
     /// # Errors
-    /// Where texts are too large for one array.
+    /// If texts are too large for one array.
     pub fn take(&self, rows: &UInt32Array) -> Result<Self, ArrowError> {
         let columns = take_record_batch(&self.columns, rows)?;
         let templated = self.templated.as_ref().map(|all| all.take(rows)).transpose()?;
         Ok(Self { columns, templated: templated.map(Arc::new), new_template_bytes: 0 })
     }
 
-    /// Some columns, by their places, of the rows at some places.
+    /// Some columns, by index, of some rows.
     ///
     /// # Errors
-    /// As [`Self::whole`].
+    /// The errors of [`Self::whole`].
     pub fn pick(&self, columns: &[usize], rows: &UInt32Array) -> Result<RecordBatch, ModelError> {
         if self.needs_templates(columns)? {
             return Ok(self.take(rows)?.whole()?.project(columns)?);
@@ -201,10 +200,10 @@ impl SpanRows {
         Ok(take_record_batch(&self.columns.project(columns)?, rows)?)
     }
 
-    /// Some columns, by their places, of all rows.
+    /// Some columns, by index, of all rows.
     ///
     /// # Errors
-    /// As [`Self::whole`].
+    /// The errors of [`Self::whole`].
     pub fn project(&self, columns: &[usize]) -> Result<RecordBatch, ModelError> {
         match self.needs_templates(columns)? {
             true => Ok(self.whole()?.project(columns)?),
@@ -212,7 +211,7 @@ impl SpanRows {
         }
     }
 
-    /// Whether attributes are among these columns, and apart from them.
+    /// Whether these columns include attributes, and these are separate.
     fn needs_templates(&self, columns: &[usize]) -> Result<bool, ModelError> {
         let attributes = self.columns.schema_ref().index_of(column::ATTRIBUTES)?;
         Ok(self.templated.is_some() && columns.contains(&attributes))
@@ -221,7 +220,7 @@ impl SpanRows {
     /// The attributes of all rows as one column.
     ///
     /// # Errors
-    /// Where texts are too large for one array.
+    /// If texts are too large for one array.
     fn attributes(&self) -> Result<ArrayRef, ModelError> {
         let name = column::ATTRIBUTES;
         let map = self.columns.column_by_name(name).ok_or(ModelError::Column { column: name })?;
@@ -246,7 +245,7 @@ impl SpanRows {
     /// The rows with all their attributes in the map.
     ///
     /// # Errors
-    /// Where texts are too large for one array.
+    /// If texts are too large for one array.
     pub fn whole(&self) -> Result<RecordBatch, ModelError> {
         if self.templated.is_none() {
             return Ok(self.columns.clone());
@@ -256,12 +255,12 @@ impl SpanRows {
         Ok(RecordBatch::try_new(self.columns.schema(), columns)?)
     }
 
-    /// Memory that is held by more than the columns.
+    /// Memory besides that of the columns.
     pub fn templated_bytes(&self) -> usize {
         self.new_template_bytes + self.templated().map_or(0, Templated::memory_bytes)
     }
 
-    /// Memory that is held.
+    /// Memory of the rows.
     pub fn memory_bytes(&self) -> usize {
         let columns = self.columns.columns().iter().enumerate();
         let own = columns.filter(|(place, column)| !is_shared(*place, column));
@@ -290,7 +289,7 @@ impl From<RecordBatch> for SpanRows {
 impl TryFrom<SpanRows> for SpanBatch {
     type Error = ModelError;
 
-    /// As of the batch that [`SpanRows::whole`] makes.
+    /// Converts the batch that [`SpanRows::whole`] returns.
     fn try_from(rows: SpanRows) -> Result<Self, ModelError> {
         rows.whole()?.try_into()
     }

@@ -1,6 +1,6 @@
-//! The span row's Arrow schema. Times are nanoseconds since 1970-01-01 UTC or
-//! nanosecond durations; ids are big-endian bytes; texts of few distinct
-//! values are dictionaries (an integer per row).
+//! The Arrow schema of spans. Times are nanoseconds since 1970-01-01 UTC, durations are
+//! nanoseconds, and ids are big-endian bytes. Texts with few distinct values are dictionaries (an
+//! integer for each row).
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,24 +11,24 @@ macro_rules! columns {
         /// Names of the columns, in schema order.
         pub mod column {
             $($(#[$doc])* pub const $const: &str = $name;)+
-            /// All of them.
+            /// All column names.
             pub const ALL: &[&str] = &[$($name,)+];
         }
     };
 }
 
 columns! {
-    /// Trace id that a header or an SDK carried; null when none did.
+    /// Trace id from a header or an SDK; null if there was none.
     TRACE_ID = "trace_id",
-    /// The span's own id; the agent makes one where no header carried it.
+    /// The span's own id. The agent generates one if no header contains it.
     SPAN_ID = "span_id",
-    /// Parent as a header or an SDK named it.
+    /// The parent according to a header or an SDK.
     PARENT_SPAN_ID = "parent_span_id",
     /// W3C `tracestate`.
     TRACE_STATE = "trace_state",
     /// Start.
     START_UNIX_NANO = "start_unix_nano",
-    /// Length; 0 where the end was before the start (see [`crate::ClockFault`]).
+    /// Duration; 0 if the end was before the start (see [`crate::ClockFault`]).
     DURATION_NANO = "duration_nano",
     /// `service.name`.
     SERVICE = "service",
@@ -42,20 +42,20 @@ columns! {
     PROTOCOL = "protocol",
     /// See [`crate::Status`].
     STATUS = "status",
-    /// The protocol's own number: HTTP status, gRPC status.
+    /// The protocol's own status code: HTTP status, gRPC status.
     STATUS_CODE = "status_code",
-    /// What failed, for people: `error.type`, an SQLSTATE with its message.
+    /// The error, for people: `error.type`, or an SQLSTATE with its message.
     ERROR = "error",
     /// See [`crate::Capture`].
     CAPTURE = "capture",
-    /// Names what one process did for one request: the request that it served
-    /// and those that it made meanwhile. Null where the agent could not tell.
+    /// Identifies the work of one process for one request: the request that it served, and the
+    /// calls that it made for it. Null if the agent could not tell.
     FRAGMENT_ID = "fragment_id",
     /// TCP sequence number of the request's first byte.
     REQUEST_TCP_SEQ = "request_tcp_seq",
     /// TCP sequence number of the response's first byte.
     RESPONSE_TCP_SEQ = "response_tcp_seq",
-    /// Address of the side that opened the connection, as the capture point saw it.
+    /// Address of the side that opened the connection, at the capture point.
     CLIENT_ADDRESS = "client_address",
     /// Its port.
     CLIENT_PORT = "client_port",
@@ -63,19 +63,19 @@ columns! {
     SERVER_ADDRESS = "server_address",
     /// Its port.
     SERVER_PORT = "server_port",
-    /// Inode number of the network namespace in which the flow was seen.
+    /// Inode number of the network namespace of the connection.
     NETWORK_NAMESPACE = "network_namespace",
     /// X-Request-ID header of the request, or of its response.
     X_REQUEST_ID = "x_request_id",
     /// Business key that chains requests, such as an order number.
     LOGICAL_KEY = "logical_key",
-    /// The trace into which assembly put the span; null until it has run.
+    /// The trace according to assembly; null until assembly has run.
     ASSEMBLED_TRACE_ID = "assembled_trace_id",
-    /// Parent that assembly found; null for a root.
+    /// The parent according to assembly; null for a root.
     ASSEMBLED_PARENT = "assembled_parent",
-    /// Why that parent. From the agent, before assembly: why that fragment.
+    /// The evidence for the parent. Before assembly: the agent's evidence for the fragment.
     EVIDENCE = "evidence",
-    /// How sure the link is, 0 to 1; see [`crate::Evidence::CERTAIN`].
+    /// The link's confidence, 0 to 1; see [`crate::Evidence::CERTAIN`].
     CONFIDENCE = "confidence",
     /// `host.name`.
     HOST = "host",
@@ -83,13 +83,13 @@ columns! {
     PROCESS_ID = "process_id",
     /// All resource attributes, as a JSON object with sorted keys.
     RESOURCE = "resource",
-    /// Time that the connection took to open, on the span that opened it.
+    /// Time for opening the connection, on the span that opened it.
     CONNECT_NANO = "connect_nano",
-    /// Smoothed round-trip time when the response came.
+    /// Smoothed round-trip time at the response.
     RTT_NANO = "rtt_nano",
-    /// Segments sent again during the span.
+    /// Segments retransmitted during the span.
     RETRANSMITS = "retransmits",
-    /// Times that the peer's window closed during the span.
+    /// Number of times that the peer's window closed during the span.
     ZERO_WINDOWS = "zero_windows",
     /// Resets during the span.
     RESETS = "resets",
@@ -129,12 +129,12 @@ pub fn map_entry_fields() -> Fields {
     ])
 }
 
-/// What holds the entries of the attribute map.
+/// The field with the entries of the attribute map.
 pub fn map_entries_field() -> FieldRef {
     Arc::new(Field::new(MAP_NAMES[0], DataType::Struct(map_entry_fields()), false))
 }
 
-/// A map of attributes.
+/// The type of a map of attributes.
 pub fn map_type() -> DataType {
     DataType::Map(map_entries_field(), false)
 }
@@ -163,7 +163,7 @@ pub fn list_item(fields: Fields) -> FieldRef {
     Arc::new(Field::new("item", DataType::Struct(fields), false))
 }
 
-/// The one schema of spans.
+/// The schema of spans.
 pub fn span_schema() -> SchemaRef {
     static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
         use DataType::{FixedSizeBinary, Float32, Int32, Int64, UInt16, UInt32, UInt64, Utf8};

@@ -2,9 +2,8 @@
 
 use crate::{Attributes, Capture, Evidence, Kind, ResourceJson, SpanId, Status, TraceId};
 
-/// One span. Every field is the column of the same name (see
-/// [`crate::schema`] for each column's meaning); `flow` and `network` are
-/// groups of columns.
+/// One span. Every field is the column of the same name (see [`crate::schema`] for the meaning).
+/// `flow` and `network` are groups of columns.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "documented column by column in the schema")]
 pub struct Span {
@@ -42,8 +41,8 @@ pub struct Span {
     pub links: Vec<Link>,
 }
 
-/// The connection that carried the span's request. Addresses are text without
-/// a port; IPv4 in its dotted form even on an IPv6 socket.
+/// The connection of the span's request. Addresses are text without a port; IPv4 in dotted form,
+/// even on an IPv6 socket.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "documented column by column in the schema")]
 pub struct Flow {
@@ -54,7 +53,7 @@ pub struct Flow {
     pub network_namespace: Option<u32>,
 }
 
-/// What the kernel's TCP stack knew of the connection.
+/// Facts about the connection from the kernel's TCP stack.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "documented column by column in the schema")]
 pub struct Network {
@@ -67,12 +66,12 @@ pub struct Network {
     pub response_bytes: Option<u64>,
 }
 
-/// Something that happened at one moment of a span.
+/// A timestamped event of a span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// When, in nanoseconds since 1970.
+    /// The time, in nanoseconds since 1970.
     pub time_unix_nano: i64,
-    /// What, for example `exception`.
+    /// The name, for example `exception`.
     pub name: String,
     /// Its attributes.
     pub attributes: Attributes,
@@ -81,18 +80,18 @@ pub struct Event {
 /// A reference to a span of this or another trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Link {
-    /// The other trace.
+    /// The other span's trace.
     pub trace_id: TraceId,
     /// The other span.
     pub span_id: SpanId,
-    /// The other's W3C trace state, where it had one.
+    /// The other span's W3C trace state, if it has one.
     pub trace_state: Option<String>,
     /// The link's attributes.
     pub attributes: Attributes,
 }
 
 impl Span {
-    /// A span with these identifying facts and nothing else known.
+    /// A span with these fields and nothing else.
     pub fn new(
         span_id: SpanId,
         capture: Capture,
@@ -138,7 +137,7 @@ impl Span {
         }
     }
 
-    /// The end, in nanoseconds since 1970; saturates at the ends of time.
+    /// The end, in nanoseconds since 1970; saturates at the limits of time.
     pub const fn end_unix_nano(&self) -> i64 {
         self.start_unix_nano.saturating_add(self.duration_nano)
     }

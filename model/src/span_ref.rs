@@ -1,10 +1,8 @@
-//! A span whose texts lie elsewhere: what decoders hand to the batch builder
-//! without copying anything in between.
+//! A span with borrowed texts, which decoders pass to the batch builder without copying.
 
 use crate::{Capture, Evidence, Kind, Network, ResourceJson, Span, SpanId, Status, TraceId};
 
-/// Who emitted spans: columns that all spans of a resource share, with the
-/// meaning that they have in [`Span`].
+/// The emitter of spans: columns that all spans of a resource share, with the meaning of [`Span`].
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "documented column by column in the schema")]
 pub struct Emitter<'a> {
@@ -15,8 +13,7 @@ pub struct Emitter<'a> {
     pub resource: &'a ResourceJson,
 }
 
-/// The columns that a span reported by an application has of its own, without
-/// its attributes, events and links.
+/// The columns of a span reported by an application, without attributes, events and links.
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "documented column by column in the schema")]
 pub struct SpanRef<'a> {
@@ -40,8 +37,7 @@ pub struct SpanRef<'a> {
     pub x_request_id: Option<&'a str>,
 }
 
-/// The columns that only a span has which was observed from outside the
-/// application, with the meaning that they have in [`Span`].
+/// The columns of a span observed from outside the application, with the meaning of [`Span`].
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(missing_docs, reason = "documented column by column in the schema")]
 pub struct Observed {

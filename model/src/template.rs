@@ -1,8 +1,7 @@
-//! Attributes that many spans have alike, written once.
+//! Attributes that many spans share, stored once.
 //!
-//! Most spans of one operation have the same keys in the same order, and most of
-//! their values, too. A template has all of that; a row has the number of its
-//! template and the few values that are its own.
+//! Most spans of one operation have the same keys in the same order, and most of their values. The
+//! template contains these. A row has the number of its template and its own values.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,11 +13,11 @@ pub struct Slot {
     pub key: Arc<str>,
     /// See [`crate::AttributeValue::type_number`].
     pub type_number: u8,
-    /// The value's canonical text; none where each row has one of its own.
+    /// The value's canonical text; `None` if each row has its own.
     pub text: Option<Box<str>>,
 }
 
-/// The attributes of some rows, in their order.
+/// The attributes of some rows, in order.
 #[derive(Debug)]
 pub struct Template {
     id: u64,
@@ -35,28 +34,28 @@ impl Template {
         Self { id, slots: slots.into(), own_texts }
     }
 
-    /// Tells it from every other one of this process.
+    /// A number that is unique in this process.
     pub const fn id(&self) -> u64 {
         self.id
     }
 
-    /// Its attributes, in their order.
+    /// Its attributes, in order.
     pub const fn slots(&self) -> &[Slot] {
         &self.slots
     }
 
-    /// How many texts each row has of its own.
+    /// Number of each row's own texts.
     pub const fn own_texts(&self) -> usize {
         self.own_texts
     }
 
-    /// Memory that it takes, about. Keys are shared by many.
+    /// Approximate memory, without the keys, which templates share.
     pub fn memory_bytes(&self) -> usize {
         let texts = self.slots.iter().filter_map(|slot| slot.text.as_deref());
         size_of::<Self>() + texts.map(|text| text.len() + size_of::<Slot>()).sum::<usize>()
     }
 
-    /// Its attributes with the values of one row, whose own texts are these.
+    /// Its attributes with the values of one row, which has these own texts.
     pub fn attributes<'a>(
         &'a self,
         mut own: impl Iterator<Item = &'a str>,

@@ -1,5 +1,4 @@
-//! The closed vocabularies of the span row, each with the text it has in its
-//! column.
+//! The closed vocabularies of the span row, each value with its text in the column.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -69,7 +68,7 @@ macro_rules! vocabulary {
 }
 
 vocabulary!(
-    /// OpenTelemetry's span kind: which side of which exchange the span is.
+    /// OpenTelemetry's span kind: the span's side of an exchange.
     Kind, "span kind", {
     /// Work inside a process.
     Internal = "internal",
@@ -79,23 +78,23 @@ vocabulary!(
     Client = "client",
     /// A message that the service sent.
     Producer = "producer",
-    /// A message that the service took.
+    /// A message that the service received.
     Consumer = "consumer",
 });
 
 vocabulary!(
     /// OpenTelemetry's span status.
     Status, "span status", {
-    /// Nobody said.
+    /// Not set.
     Unset = "unset",
-    /// Said to be right.
+    /// Explicitly successful.
     Ok = "ok",
     /// Failed.
     Error = "error",
 });
 
 vocabulary!(
-    /// Where the span was seen. In the order of the way that a request takes.
+    /// Where the span was captured, in the order of a request's path.
     Capture, "capture point", {
     /// Reported by the application itself (an SDK).
     App = "app",
@@ -110,18 +109,18 @@ vocabulary!(
 });
 
 vocabulary!(
-    /// Why a span hangs under its parent.
+    /// The evidence for a span's parent.
     Evidence, "kind of evidence", {
     /// Both sides of the hop carry the same TCP sequence numbers.
     TcpSequence = "tcp_sequence",
     /// The thread had exactly one open request, in a process whose threads
     /// each serve one request at a time.
     Thread = "thread",
-    /// The logical task (a goroutine, an asyncio task, a virtual thread) that made it
-    /// serves that request, or was made while serving it.
+    /// The logical task (a goroutine, an asyncio task, a virtual thread) that made the call serves
+    /// that request, or was created while serving it.
     Task = "task",
-    /// The thread made the call right after it had read something of that request, with
-    /// no wait between, in a process that has answered nearly all its requests so.
+    /// The thread made the call right after it had read part of that request, without waiting in
+    /// between, in a process that wrote nearly all its responses in this way.
     Turn = "turn",
     /// The whole process had exactly one open request.
     SoleRequest = "sole_request",
@@ -131,12 +130,12 @@ vocabulary!(
     TraceHeader = "trace_header",
     /// The sender named the parent itself (an SDK's parent span id).
     SpanContext = "span_context",
-    /// An application's span lies inside the request that its own process
-    /// served on the same connection, or at the same time.
+    /// An application's span lies within the request that its own process served, on the same
+    /// connection or at the same time.
     Enclosing = "enclosing",
     /// Time alone.
     Timing = "timing",
-    /// Several requests could be the parent, or one or none: none was chosen.
+    /// Several requests, or one or none, could be the parent. None was chosen.
     Ambiguous = "ambiguous",
 });
 
@@ -144,14 +143,14 @@ impl Evidence {
     /// Confidence, from 0 to 1, from which a link counts as certain.
     pub const CERTAIN: f32 = 0.999;
 
-    /// Confidence below which a link is worth a warning: where several calls are under
-    /// way at once, links that are not quite certain are what is usual.
+    /// Confidence below which a link deserves a warning. With several concurrent calls, links that
+    /// are slightly uncertain are normal.
     pub const DOUBTFUL: f32 = 0.8;
 }
 
 /// gRPC.
 pub mod grpc {
-    /// Names of the status codes (doc/statuscodes.md), each at its number.
+    /// Names of the status codes (doc/statuscodes.md), indexed by number.
     pub const CODES: [&str; 17] = [
         "OK",
         "CANCELLED",

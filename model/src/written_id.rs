@@ -1,26 +1,26 @@
-//! Ids as people have them in hand: out of a log line, a header, another tool.
+//! Parses ids as people find them: in log lines, headers and other tools.
 
 use crate::{SpanId, TraceId};
 
-/// What a text names.
+/// What an id refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WrittenId {
-    /// A trace, by an id of 128 bits.
+    /// A trace, by a 128-bit id.
     Trace(TraceId),
-    /// A trace by an id of 64 bits, as Zipkin's tracers and older ones make them, with
-    /// zeros before it; or a span.
+    /// A trace by a 64-bit id, as Zipkin's and older tracers generate them, with leading zeros; or
+    /// a span.
     TraceOrSpan(TraceId, SpanId),
 }
 
 impl WrittenId {
-    /// What the forms are, for those who wrote something else.
+    /// The accepted forms, for error messages.
     pub const FORMS: &'static str = "a trace id (32 hexadecimal digits, or 16 of one of 64 bits) \
                                      or a span id (16)";
 
-    /// Reads an id in any of the forms in which it is found: digits of either case,
-    /// with quotes, white space or `0x` around; without its leading zeros, as Jaeger
-    /// writes it; with hyphens, as UUIDs and AWS X-Ray have them; or inside a
-    /// `traceparent`, `b3` or `uber-trace-id` header. `None` for what is no id.
+    /// Parses an id in any common form: digits of either case, with quotes, white space or `0x`
+    /// around; without leading zeros, as Jaeger writes it; with hyphens, as UUIDs and AWS X-Ray
+    /// have them; or inside a `traceparent`, `b3` or `uber-trace-id` header. `None` if the text is
+    /// no id.
     pub fn read(text: &str) -> Option<Self> {
         let text = text.trim_matches(|c: char| !c.is_ascii_alphanumeric());
         let text = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
@@ -33,7 +33,7 @@ impl WrittenId {
             // X-Ray: version, time, random.
             [1, 8, 24] if parts[0] == "1" => parts[1..].concat(),
             [8, 4, 4, 4, 12] => parts.concat(),
-            // b3: trace, span, and maybe what was sampled and the parent; Jaeger's header:
+            // b3: trace, span, and optionally the sampling state and the parent; Jaeger's header:
             // trace, span, parent, flags.
             [1..=32, 1..=16, ..] if parts.len() <= 4 => parts[0].to_owned(),
             _ => return None,
@@ -50,7 +50,7 @@ impl WrittenId {
         }
     }
 
-    /// The trace, where it is one.
+    /// The trace id, if it is one.
     pub const fn trace(self) -> TraceId {
         match self {
             Self::Trace(trace) | Self::TraceOrSpan(trace, _) => trace,
@@ -86,7 +86,7 @@ mod tests {
             WrittenId::TraceOrSpan(short.trace(), "a7890b687652000e".parse().unwrap())
         );
         assert_eq!(WrittenId::read("'0xA7890B687652000E'"), Some(short));
-        // Without the zeros that they begin with.
+        // Without leading zeros.
         let cut = WrittenId::read("8efff798038103d269b633813fc7aa").unwrap();
         assert_eq!(cut.trace().to_string(), "008efff798038103d269b633813fc7aa");
         let cut = WrittenId::read("b7").unwrap();

@@ -22,7 +22,7 @@ const DOWNLOADED: usize = 2;
 /// A share of a limit, given back when it is dropped.
 pub(crate) type Permit = OwnedSemaphorePermit;
 
-/// See the module.
+/// Limits on large answers. See the module's description.
 pub(crate) struct AnswerLimits {
     read: Arc<Semaphore>,
     evaluated: Arc<Semaphore>,

@@ -32,12 +32,12 @@ use native::CounterGrowth;
 pub use native::{ServerParts, StatusSource};
 pub use wrong_port::Receivers;
 
-/// What the API answers from.
+/// The state of the API.
 #[derive(Clone)]
 pub struct ApiState {
     /// The rows.
     pub store: Arc<dyn Store>,
-    /// The other parts of the program, as far as the status shows them.
+    /// The status of the program's other parts.
     pub status: Arc<dyn StatusSource>,
 }
 

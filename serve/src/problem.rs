@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use spanwise_query::QueryError;
 use spanwise_store::StoreError;
 
-/// An answer that is an error; `detail` says what to do.
+/// An error response; `detail` says what to do.
 #[derive(Debug)]
 pub(crate) struct Problem {
     status: StatusCode,

@@ -1,6 +1,6 @@
-//! Protection of the API from web pages of other origins. The port itself checks the `Host` and
-//! the `Origin` of requests. Here, requests that change something or cost much need a header that
-//! a page of another origin cannot send, and every answer restricts what browsers may do with it.
+//! Protects the API against web pages of other origins. The port itself checks the `Host` and the
+//! `Origin` of requests. Here, requests that change something or are expensive need a header that a
+//! page of another origin cannot send, and every response restricts how browsers may use it.
 
 use axum::extract::Request;
 use axum::http::header::{
@@ -12,12 +12,12 @@ use axum::response::{IntoResponse, Response};
 
 use crate::problem::Problem;
 
-/// Any value is accepted: a browser refuses to send it for a page of another origin.
+/// Any value is accepted. A browser refuses to send this header for a page of another origin.
 pub(crate) const SPANWISE_REQUEST: HeaderName = HeaderName::from_static("spanwise-request");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
-/// The layer around all handlers.
+/// The middleware around all handlers.
 pub(crate) async fn layer(request: Request, next: Next) -> Response {
     let needs_header = request.method() == Method::DELETE
         || request.uri().path().trim_end_matches('/') == "/api/v1/sql";
@@ -39,8 +39,7 @@ pub(crate) async fn layer(request: Request, next: Next) -> Response {
     response
 }
 
-/// The page of the UI may load only what the server serves. It has no inline scripts and no inline
-/// styles.
+/// The UI's page may load only files from this server. It has no inline scripts or styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' \
                       data: blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; \
                       manifest-src 'self'; base-uri 'none'; form-action 'none'; \

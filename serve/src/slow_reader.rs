@@ -1,5 +1,5 @@
-//! Large answers to slow readers. A client that reads one slowly keeps it in memory, and keeps
-//! its permit; so each is dropped after a time, read or not.
+//! Large answers to slow readers. While a client reads one slowly, it occupies memory and a permit.
+//! So each is dropped after a time.
 
 use std::io;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use parking_lot::Mutex;
 
 /// Answers up to this size are not limited.
 const SMALL_BYTES: usize = 1 << 20;
-/// The size of the parts that are copied for the connection.
+/// Size of the parts that are copied for the connection.
 const PART_BYTES: usize = 64 << 10;
-/// The time in which an answer must be read, and the additional time for each mebibyte.
+/// Time in which an answer must be read, and additional time for each mebibyte.
 const GRACE: Duration = Duration::from_secs(10);
 const A_MEBIBYTE: Duration = Duration::from_secs(1);
 
-/// An answer of these bytes. It keeps `room` until its last byte is sent, or its time is over.
+/// A response with these bytes. It keeps `room` until its last byte is sent or its time is over.
 pub(crate) fn answer(bytes: Vec<u8>, room: impl Send + 'static) -> Response {
     if bytes.len() <= SMALL_BYTES {
         return Response::new(bytes.into());
@@ -99,7 +99,7 @@ mod tests {
         let rooms = Arc::new(Semaphore::new(1));
         let room = Arc::clone(&rooms).try_acquire_owned().expect("room");
         let mut body = within(vec![0; PART_BYTES * 3], room, Duration::from_millis(1)).into_body();
-        // A reader that takes a part and then nothing keeps nobody out.
+        // A reader that stops after the first part does not block others.
         let first = body.frame().await.expect("a part").ok().and_then(|part| part.into_data().ok());
         let again = tokio::time::timeout(HOUR, rooms.acquire()).await.expect("room in time");
         assert!(again.is_ok());

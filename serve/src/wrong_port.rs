@@ -1,5 +1,5 @@
-//! Requests that are meant for another port. Spans that are sent to the port of the UI are lost,
-//! so the answer names the right port.
+//! Requests for another port. Spans sent to the UI's port are lost, so the response names the right
+//! port.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use crate::dialect::grpc::{Code, Status};
 use crate::problem::Problem;
 
-/// Where spans are received; `None` where that is switched off.
+/// Addresses for spans; `None` if disabled.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(missing_docs, reason = "each is named by what is spoken there")]
 pub struct Receivers {
@@ -21,8 +21,8 @@ pub struct Receivers {
 }
 
 impl Receivers {
-    /// A sentence that names the right port for a request with this path; `None` if it is not
-    /// for a receiver.
+    /// A sentence with the right port for this path; `None` if the path does not belong to a
+    /// receiver.
     fn sentence(&self, path: &str, is_grpc: bool) -> Option<String> {
         let words = path.to_ascii_lowercase();
         let has = |word: &str| words.contains(word);
@@ -57,13 +57,13 @@ impl Receivers {
     }
 }
 
-/// Whether it is a gRPC call. gRPC clients ignore HTTP bodies.
+/// Whether the request is a gRPC call. gRPC clients ignore HTTP bodies.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).map(|kind| kind.as_bytes());
     kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
 }
 
-/// The answer to a request for an unknown path.
+/// The response to an unknown path.
 pub(crate) fn answer(receivers: &Receivers, path: &str, headers: &HeaderMap) -> Response {
     let shown: String = path.chars().take(200).collect();
     let sentence = receivers.sentence(path, is_grpc(headers));

@@ -1,19 +1,19 @@
-//! Why the program ends without having done what was asked.
+//! Why the program failed.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// A failure, by what the caller of the program can do about it.
+/// A failure, by what the user can do about it.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What was typed or configured is wrong. Exit code 2, as clap's own.
+    /// A flag or a setting is wrong. Exit code 2, as in clap.
     Usage(String),
-    /// It was right, and could not be done. Exit code 1.
+    /// The task failed. Exit code 1.
     Cannot(anyhow::Error),
 }
 
 impl Failure {
-    /// A failure of the second kind with this message.
+    /// A [`Self::Cannot`] with this message.
     pub(crate) fn cannot(message: impl fmt::Display) -> Self {
         Self::Cannot(anyhow::anyhow!("{message}"))
     }

@@ -1,5 +1,5 @@
-//! What was typed. Values that are settings stay text here, checked but not
-//! interpreted: [`crate::config`] lays them over the environment and the file.
+//! Command-line flags. Values of settings are checked but stay text here. [`crate::config`] merges
+//! them with the environment and the file.
 
 use std::path::PathBuf;
 
@@ -17,39 +17,39 @@ pub(crate) struct Flags {
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The subcommand.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Trace this machine: server and agent in one process
     Up(RunFlags<{ SERVER | AGENT }>),
-    /// Take spans from agents and from OpenTelemetry, Zipkin and Jaeger clients, store them,
-    /// answer questions
+    /// Receive spans from agents and from OpenTelemetry, Zipkin and Jaeger clients, store them, and
+    /// answer queries
     Server(RunFlags<SERVER>),
-    /// Watch this machine's processes from the kernel and report to a server
+    /// Trace this machine's processes from the kernel and report to a server
     Agent(RunFlags<{ AGENT | AGENT_SERVER }>),
-    /// Tell what this kernel allows the agent, and which hooks it will use
+    /// Check what this kernel allows the agent, and which hooks it will use
     ///
-    /// Ends with 0 where the agent can run, with 1 where it cannot.
+    /// Exits with 0 if the agent can run, and with 1 if it cannot.
     Doctor(DoctorFlags),
-    /// Have a Java virtual machine tell what its threads hand to each other
+    /// Report which work the threads of a Java virtual machine hand to each other
     ///
-    /// Optional: what it is good for, docs/tasks.md says.
+    /// Optional. docs/tasks.md explains when it helps.
     #[command(subcommand)]
     Java(JavaCommand),
-    /// Print the settings in force, and where each came from
+    /// Print the current settings and where each came from
     Config(ConfigFlags),
-    /// Bring files of spans to a running server
+    /// Import files of spans into a running server
     ///
-    /// What a file holds is seen from its content: OTLP JSON or protobuf, as the
-    /// OpenTelemetry Collector's file exporter writes it, also compressed with gzip
-    /// or zstd. Whatever was interrupted is finished by the same command again; no
-    /// span is stored twice.
+    /// The format is recognised from the content: OTLP JSON or protobuf, as the OpenTelemetry
+    /// Collector's file exporter writes it, or JSON of Jaeger or Zipkin, optionally compressed with
+    /// gzip or zstd. If an import is interrupted, run the same command again; no span is stored
+    /// twice.
     Import(ImportFlags),
     /// Print one trace as a tree
     Trace(TraceFlags),
     /// List traces: the newest, the slowest, those with most errors, the largest
     Search(SearchFlags),
-    /// Print traces as they come, until interrupted
+    /// Print traces as they arrive, until interrupted
     Tail(TailFlags),
     /// Print the service graph: who calls whom, how often, how fast, with how many errors
     Graph(GraphFlags),
@@ -59,7 +59,7 @@ pub(crate) enum Command {
     Services(ServicesFlags),
     /// Run a read-only SQL statement over the table `spans`
     Sql(SqlFlags),
-    /// Tell how the server and its agent are doing
+    /// Show the status of the server and its agent
     Status(StatusFlags),
     /// Print a script that completes commands and flags in a shell
     ///
@@ -76,16 +76,16 @@ pub(crate) enum Command {
     },
 }
 
-/// Flags that are settings, of some groups ([`group_of`]).
+/// Flags of settings from some groups ([`group_of`]).
 #[derive(Debug)]
 pub(crate) struct SettingFlags<const GROUPS: u8>(Vec<(&'static str, String)>);
 
 const SERVER: u8 = 1;
 const AGENT: u8 = 2;
-/// Where the agent reports to.
+/// The server to which the agent reports.
 const AGENT_SERVER: u8 = 4;
 
-/// The group of a setting among the flags; those of every group are in each command.
+/// The group of a setting's flag. Flags in all groups exist in every command.
 fn group_of(setting: &Setting) -> u8 {
     match setting.key {
         "log" => u8::MAX,
@@ -100,10 +100,11 @@ fn typed_settings(groups: u8) -> impl Iterator<Item = (&'static Setting, Flag)> 
     all.filter_map(|setting| Some((setting, setting.flag?)))
 }
 
-/// A flag that keeps the text, once it has been seen to be a value of the setting.
+/// A flag that checks its value and keeps it as text.
 fn argument(setting: &'static Setting, flag: Flag) -> Arg {
     let (mut meaning, check) = (setting.meaning.to_string(), setting.check);
-    // Most begin with a small letter, as comments of a file do.
+    // Most descriptions begin with a lower-case letter, because they are also comments in the
+    // configuration file.
     if let Some(first) = meaning.get_mut(..1) {
         first.make_ascii_uppercase();
     }
@@ -116,7 +117,7 @@ fn argument(setting: &'static Setting, flag: Flag) -> Arg {
         .help_heading("Settings");
     match setting.form {
         Form::List => argument.action(ArgAction::Append).value_delimiter(','),
-        // The parser's errors repeat what was typed.
+        // The parser's errors would repeat the value.
         Form::Secret => argument,
         Form::Text => {
             argument.value_parser(move |text: &str| check(text).map(|()| text.to_owned()))
@@ -150,11 +151,11 @@ impl<const GROUPS: u8> FromArgMatches for SettingFlags<GROUPS> {
     }
 }
 
-/// Flags of a command that runs something.
+/// Flags of commands that run a server or an agent.
 #[derive(Debug, Args)]
 pub(crate) struct RunFlags<const GROUPS: u8> {
-    /// Configuration file [default: ./spanwise.toml, else /etc/spanwise/spanwise.toml,
-    /// where there is one]
+    /// Configuration file [default: ./spanwise.toml, else /etc/spanwise/spanwise.toml, if it
+    /// exists]
     #[arg(long, value_name = "FILE", env = "SPANWISE_CONFIG")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -162,16 +163,16 @@ pub(crate) struct RunFlags<const GROUPS: u8> {
 }
 
 impl<const GROUPS: u8> RunFlags<GROUPS> {
-    /// Lays them over the environment, the file and the defaults.
+    /// Merges the flags with the environment, the file and the defaults.
     ///
     /// # Errors
-    /// As [`config::load`].
+    /// The errors of [`config::load`].
     pub(crate) fn load(&self) -> Result<Loaded, Failure> {
         config::load(self.config.as_deref(), &self.settings.0)
     }
 }
 
-/// Flags of `config`: those of every command that runs something.
+/// Flags of `config`: those of all commands that run a server or an agent.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigFlags {
     #[command(flatten)]
@@ -189,35 +190,35 @@ pub(crate) struct DoctorFlags {
     pub(crate) json: bool,
 }
 
-/// What to do with the helper for Java.
+/// Actions of the helper for Java.
 #[derive(Debug, Subcommand)]
 pub(crate) enum JavaCommand {
     /// Write the helper to standard output, for java -javaagent:FILE
     Helper,
-    /// Bring the helper to a virtual machine that runs
+    /// Load the helper into a running virtual machine
     Attach {
-        /// Its process
+        /// Its process id
         #[arg(value_name = "PID")]
         process: u32,
     },
 }
 
-/// Flags of every command that asks a running server.
+/// Flags of all commands that query a running server.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ServerUrl {
-    /// The server to ask
+    /// The server to query
     #[arg(long, value_name = "URL", env = "SPANWISE_URL", default_value = "http://127.0.0.1:7070")]
     pub(crate) url: String,
-    /// Print the server's JSON as it came
+    /// Print the server's JSON unchanged
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show times in UTC, not in the zone of this machine
+    /// Show times in UTC instead of this machine's zone
     #[arg(long)]
     pub(crate) utc: bool,
 }
 
 impl ServerUrl {
-    /// The zone of times that are shown, and of those that are typed without one.
+    /// The zone for times in output, and for times in flags without a zone.
     pub(crate) const fn zone(&self) -> Zone {
         if self.utc { Zone::Utc } else { Zone::Local }
     }
@@ -237,8 +238,8 @@ pub(crate) struct ImportFlags {
         default_value = "http://127.0.0.1:4317"
     )]
     pub(crate) server: String,
-    /// Bring also what the server was brought before, for example because it
-    /// has been forgotten since; what is still there is not stored twice
+    /// Import spans again that were imported before, for example because they have been deleted
+    /// since; spans that still exist are not stored twice
     #[arg(long)]
     pub(crate) again: bool,
 }
@@ -246,20 +247,20 @@ pub(crate) struct ImportFlags {
 /// Flags of `trace`.
 #[derive(Debug, Args)]
 pub(crate) struct TraceFlags {
-    /// Trace id (32 hexadecimal digits, or 16 of one of 64 bits), or the id of any span of
-    /// the trace (16), as a log or a header has it
+    /// Trace id (32 hexadecimal digits, or 16 for a 64-bit id), or the id of any span of the trace
+    /// (16), as found in a log or a header
     pub(crate) id: String,
-    /// Draw every span, also of calls that repeat
+    /// Draw every span, including repeated calls
     #[arg(long)]
     pub(crate) all: bool,
-    /// Do not page what is longer than the terminal
+    /// Do not page output that is longer than the terminal
     #[arg(long)]
     pub(crate) no_pager: bool,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
 }
 
-/// Which traces are meant.
+/// Conditions on traces.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TraceFilter {
     /// Traces in which this service took part
@@ -277,9 +278,8 @@ pub(crate) struct TraceFilter {
     /// With a span of this status
     #[arg(long, value_parser = ["error", "ok"])]
     pub(crate) status: Option<String>,
-    /// With a span whose attribute, or its resource's, is like this; may be given several
-    /// times: KEY=VALUE, KEY!=VALUE, KEY>NUMBER (>=, <, <=), KEY~PART, KEY (there is one),
-    /// !KEY (there is none)
+    /// With a span whose attribute, or its resource's, matches; may be given several times:
+    /// KEY=VALUE, KEY!=VALUE, KEY>NUMBER (>=, <, <=), KEY~PART, KEY (exists), !KEY (does not exist)
     #[arg(long = "attribute", value_name = "CONDITION", allow_hyphen_values = true)]
     pub(crate) attributes: Vec<String>,
     #[command(flatten)]
@@ -291,18 +291,18 @@ pub(crate) struct TraceFilter {
 pub(crate) struct SearchFlags {
     #[command(flatten)]
     pub(crate) filter: TraceFilter,
-    /// Which of all that fit come first: the newest, the slowest, those with most errors or
-    /// with most spans
+    /// Which matching traces come first: the newest, the slowest, those with most errors or with
+    /// most spans
     #[arg(long, value_name = "ORDER", default_value = "newest", value_parser = ["newest", "slowest", "errors", "largest"])]
     pub(crate) sort: String,
-    /// Begun after this: -15m, -2h, 2026-11-26T09:30 (with a zone, or in this machine's), or
+    /// Started after this: -15m, -2h, 2026-11-26T09:30 (with a zone, or in this machine's), or
     /// nanoseconds since 1970 [default: -1h]
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub(crate) start: Option<String>,
-    /// Begun before this: now, -5m, a date and time, or nanoseconds since 1970 [default: now]
+    /// Started before this: now, -5m, a date and time, or nanoseconds since 1970 [default: now]
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub(crate) end: Option<String>,
-    /// The most traces to list
+    /// Maximum number of traces
     #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     pub(crate) limit: u16,
 }
@@ -312,15 +312,15 @@ pub(crate) struct SearchFlags {
 pub(crate) struct TailFlags {
     #[command(flatten)]
     pub(crate) filter: TraceFilter,
-    /// End after the first look
+    /// Stop after the first query
     #[arg(long, hide = true)]
     pub(crate) once: bool,
 }
 
-/// What `graph` prints.
+/// Output formats of `graph`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum GraphFormat {
-    /// Aligned columns, a line an edge
+    /// Aligned columns, one line for each edge
     Table,
     /// Graphviz: `spanwise graph --format dot | dot -Tsvg`
     Dot,
@@ -331,16 +331,16 @@ pub(crate) enum GraphFormat {
 /// Flags of `graph`.
 #[derive(Debug, Args)]
 pub(crate) struct GraphFlags {
-    /// Only edges that this service, database or broker has
+    /// Only edges from or to this service, database or broker
     #[arg(long, value_name = "NAME")]
     pub(crate) service: Option<String>,
     /// Calls after this: -15m, -2h, a date and time, or nanoseconds since 1970 [default: -1h]
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub(crate) start: Option<String>,
-    /// Calls before this, written likewise [default: now]
+    /// Calls before this, in the same format [default: now]
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub(crate) end: Option<String>,
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table", conflicts_with = "json")]
     pub(crate) format: GraphFormat,
     #[command(flatten)]
@@ -350,13 +350,13 @@ pub(crate) struct GraphFlags {
 /// Flags of `top`.
 #[derive(Debug, Args)]
 pub(crate) struct TopFlags {
-    /// The time that rates and latencies are of, up to now
+    /// The time range of rates and latencies, up to now
     #[arg(long, value_name = "TIME", default_value = "1m")]
     pub(crate) window: String,
-    /// Which services come first
+    /// Order of services
     #[arg(long, value_name = "ORDER", default_value = "rate")]
     pub(crate) sort: TopOrder,
-    /// Print the table once, as where standard output is no terminal
+    /// Print the table once, which is the default if standard output is not a terminal
     #[arg(long)]
     pub(crate) once: bool,
     #[command(flatten)]
@@ -383,7 +383,7 @@ pub(crate) struct ServicesFlags {
     pub(crate) server: ServerUrl,
 }
 
-/// What `sql` prints.
+/// Output formats of `sql`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum SqlFormat {
     /// Aligned columns
@@ -402,8 +402,8 @@ pub(crate) struct SqlFlags {
     /// The statement, for example
     /// 'SELECT service, count(*) FROM spans GROUP BY service'
     pub(crate) statement: String,
-    /// What to print: a table for people, or up to 100,000 rows as CSV or as an
-    /// Arrow IPC stream, or JSON
+    /// Output format: a table for people, or up to 100,000 rows as CSV or as an Arrow IPC stream,
+    /// or JSON
     #[arg(long, value_name = "FORMAT", default_value = "table", conflicts_with = "json")]
     pub(crate) format: SqlFormat,
     #[command(flatten)]
@@ -421,8 +421,8 @@ pub(crate) struct StatusFlags {
 mod tests {
     use super::*;
 
-    /// What was typed. A wrong flag fails the test: `parse_from` would end the
-    /// process, and with it every other test.
+    /// Parses flags. An invalid flag fails the test. `parse_from` would end the process, and with
+    /// it all other tests.
     fn parsed<Word: Into<std::ffi::OsString> + Clone>(
         typed: impl IntoIterator<Item = Word>,
     ) -> Flags {

@@ -1,9 +1,8 @@
-//! `spanwise`: the agent, the server and the command line in one program.
+//! `spanwise`: agent, server and command line in one program.
 //!
-//! This crate holds no logic of its own: it reads what was typed
-//! ([`flags`]), decides what runs ([`config`]), wires the stages together
-//! ([`run`]), asks a running server questions ([`client`]), brings it files
-//! ([`import`]) and its helper to Java ([`java`]).
+//! This crate contains no logic of its own. It parses flags ([`flags`]), merges settings
+//! ([`config`]), wires the stages together ([`run`]), queries a running server ([`client`]),
+//! imports files ([`import`]) and loads the helper for Java ([`java`]).
 
 mod client;
 mod config;
@@ -24,16 +23,16 @@ use crate::failure::Failure;
 use crate::flags::{Command, Flags, JavaCommand};
 
 fn main() -> ExitCode {
-    // Before anything else: a statement is to run, which needs nothing of the rest.
+    // First of all: if this is a worker process for an SQL statement, nothing else is needed.
     if run::is_sql_worker() {
         return run::sql_worker();
     }
     memory::without_huge_pages();
-    // 2 on a wrong flag, and 0 on --help.
+    // Exit code 2 for an invalid flag, and 0 for --help.
     let flags = match Flags::try_parse() {
         Ok(flags) => flags,
         Err(error) if error.use_stderr() => {
-            // It repeats what was typed.
+            // The message repeats the user's input.
             eprint!("{}", terminal::complaint(&error.render().to_string()));
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }

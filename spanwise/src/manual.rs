@@ -1,4 +1,4 @@
-//! What is generated from the flags: completions for shells, and manual pages.
+//! Completions for shells and manual pages, generated from the flags.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
     print(&String::from_utf8_lossy(&script))
 }
 
-/// Writes a page for each command into this folder, or prints the first.
+/// Writes a page for each command to this folder, or prints the main page.
 pub(crate) fn pages(folder: Option<&Path>) -> Result<(), Failure> {
     let Some(folder) = folder else {
         return print(&String::from_utf8_lossy(&page(Flags::command())?));

@@ -1,4 +1,4 @@
-//! How the program gets its memory.
+//! The program's memory allocator.
 
 use std::ffi::{c_int, c_long};
 
@@ -7,53 +7,53 @@ use std::time::Duration;
 
 use libmimalloc_sys::{mi_collect, mi_option_get, mi_option_set};
 
-// The agent's and the server's memory is many short-lived batches made on one
-// thread and freed on another, which the system's allocator fragments over days.
+// The agent's and the server's memory consists of many short-lived batches that are allocated on
+// one thread and freed on another. The system's allocator fragments over days under this load.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// `mi_option_purge_delay` of `mimalloc.h`, which the bindings do not name.
+/// `mi_option_purge_delay` of `mimalloc.h`, which the bindings do not define.
 const PURGE_DELAY: c_int = 15;
-/// What it is where nobody sets it.
+/// The delay unless an operator sets it.
 const DEFAULT_PURGE_DELAY_MILLIS: c_long = 1_000;
-/// What it is while many spans come.
+/// The delay while many spans arrive.
 const BUSY_PURGE_DELAY_MILLIS: c_long = 30_000;
-/// How often it is decided how long what is freed is kept.
+/// Interval at which the delay is chosen.
 const DECIDED_EVERY: Duration = Duration::from_secs(2);
-/// A server that takes this many spans in that time is busy.
+/// A server that stores this many spans in an interval is busy.
 const MANY_SPANS: u64 = 10_000;
-/// How many such times a server stays busy after its last many spans: their files are
-/// merged a minute later, and that takes a while.
+/// Intervals for which a server stays busy after the last busy one. Its files are merged a minute
+/// later, which takes a while.
 const BUSY_INTERVALS: u32 = 45;
 
-/// Spans that were taken so far.
+/// Number of spans stored so far.
 static SPANS: AtomicU64 = AtomicU64::new(0);
-/// Whether an operator has said how long what is freed is kept.
+/// Whether an operator has set the delay.
 static IS_SET: AtomicBool = AtomicBool::new(false);
 
-/// Memory for batches comes and goes many times a second. In huge pages, for
-/// which the allocator asks, the system clears 2 MiB for the first byte of each:
-/// that took a quarter of the server's processor time before it [kept what is
-/// freed](keep_what_is_freed), and still takes memory that nothing uses.
+/// Memory for batches is allocated and freed many times a second. The allocator requests huge
+/// pages, for which the kernel clears 2 MiB at the first access. That took a quarter of the
+/// server's processor time before it [kept freed memory](keep_what_is_freed), and still wastes
+/// memory.
 pub(crate) fn without_huge_pages() {
-    // Where the kernel does not know of this, it has no huge pages either.
+    // A kernel without this call has no huge pages.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-/// Notes that so many spans were taken.
+/// Counts stored spans.
 pub(crate) fn took_spans(count: usize) {
     SPANS.fetch_add(count as u64, Ordering::Relaxed);
 }
 
-/// Decides for how long the allocator keeps freed memory before the system gets it back.
+/// Chooses how long the allocator keeps freed memory before it returns it to the kernel.
 ///
-/// A busy server keeps it for half a minute. It makes a file every second or so, in as much
-/// memory each time; the system would have to clear that memory again, which took a
-/// sixteenth of all processor time. Any other server returns it after a second: what one
-/// answer or one file had needed was a hundred megabytes.
+/// A busy server keeps it for half a minute. It writes about one file a second, with the same
+/// amount of memory each time. Otherwise the kernel would clear that memory again each time, which
+/// took a sixteenth of all processor time. Other servers return memory after a second, because one
+/// answer or file may have needed a hundred megabytes.
 pub(crate) async fn keep_what_is_freed() {
     if purge_delay() != DEFAULT_PURGE_DELAY_MILLIS {
-        // An operator has set it, by `MIMALLOC_PURGE_DELAY`.
+        // An operator has set it with `MIMALLOC_PURGE_DELAY`.
         IS_SET.store(true, Ordering::Relaxed);
     }
     let (mut before, mut busy) = (SPANS.load(Ordering::Relaxed), 0);
@@ -66,7 +66,7 @@ pub(crate) async fn keep_what_is_freed() {
     }
 }
 
-/// For how many intervals the server stays busy after one in which this many spans came.
+/// The number of intervals for which the server stays busy, after an interval with this many spans.
 fn busy_intervals(before: u32, spans: u64) -> u32 {
     if spans >= MANY_SPANS { BUSY_INTERVALS } else { before.saturating_sub(1) }
 }
@@ -77,20 +77,20 @@ fn keep(is_busy: bool) {
         set_purge_delay(if is_busy { BUSY_PURGE_DELAY_MILLIS } else { DEFAULT_PURGE_DELAY_MILLIS });
     }
     if !is_busy {
-        // What is due is given back when somebody frees more, or asks.
-        // SAFETY: it may be called at any time, by any thread.
+        // Expired memory is returned when memory is freed, or on request.
+        // SAFETY: any thread may call it at any time.
         unsafe { mi_collect(false) };
     }
 }
 
 fn purge_delay() -> c_long {
-    // SAFETY: it takes a number and reads the allocator's own table of options, which
-    // any thread may do at any time.
+    // SAFETY: it takes a number and reads the allocator's own table of options, which any thread
+    // may do at any time.
     unsafe { mi_option_get(PURGE_DELAY) }
 }
 
 fn set_purge_delay(millis: c_long) {
-    // SAFETY: as above, but that it writes.
+    // SAFETY: as above, but it writes the option.
     unsafe { mi_option_set(PURGE_DELAY, millis) };
 }
 

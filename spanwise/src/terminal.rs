@@ -1,5 +1,4 @@
-//! Writing for people: colours, aligned tables, and texts from strangers made
-//! harmless.
+//! Output for people: colours, aligned tables, and safe display of untrusted texts.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
@@ -9,8 +8,8 @@ use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
 use crate::failure::Failure;
 
-/// Writes what was made here to standard output; parts of it from strangers are
-/// [`harmless`]. A reader that has gone away (`| head`) is no failure.
+/// Writes the program's own text to standard output. Untrusted parts must be [`harmless`]. A closed
+/// pipe (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     match shows_to_a_person() {
         true => write(visible(text, OwnColours::Kept).as_bytes()),
@@ -18,8 +17,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes what somebody else made: as it is, but for a terminal, which gets to see
-/// what it would otherwise obey.
+/// Writes foreign data: unchanged, except on a terminal, where control characters are made visible.
 pub(crate) fn print_foreign(bytes: &[u8]) -> Result<(), Failure> {
     match shows_to_a_person() {
         true => write(visible(&String::from_utf8_lossy(bytes), OwnColours::None).as_bytes()),
@@ -27,7 +25,7 @@ pub(crate) fn print_foreign(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Whether standard output is a terminal, which bytes that are no text upset.
+/// Whether standard output is a terminal, which should not receive binary data.
 pub(crate) fn shows_to_a_person() -> bool {
     std::io::stdout().is_terminal()
 }
@@ -42,18 +40,17 @@ fn write(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Ends a colour.
+/// Resets the colour.
 const RESET: &str = "\x1b[0m";
 
-/// Whether a text has colours of [`Paint`]'s.
+/// Whether the text contains [`Paint`]'s colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OwnColours {
     Kept,
     None,
 }
 
-/// The text as it is shown: lines and tabs are kept, and whatever else a terminal
-/// would obey is written out.
+/// The text with visible control characters. Line breaks and tabs are kept.
 fn visible(text: &str, colours: OwnColours) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -76,7 +73,7 @@ fn visible(text: &str, colours: OwnColours) -> String {
     shown
 }
 
-/// How long the colour is with which this begins: `ESC [ digits m`; 0 for none.
+/// The length of a colour escape at the start of the text, `ESC [ digits m`; 0 if there is none.
 fn colour_length(text: &str) -> usize {
     let Some(codes) = text.strip_prefix("\x1b[") else { return 0 };
     match codes.find(|c: char| !c.is_ascii_digit() && c != ';') {
@@ -85,12 +82,12 @@ fn colour_length(text: &str) -> usize {
     }
 }
 
-/// What a failure says, for standard error.
+/// A failure's message for standard error.
 pub(crate) fn complaint(text: &str) -> String {
     visible(text, OwnColours::None)
 }
 
-/// Whether colours are wanted there (<https://no-color.org>).
+/// Whether to use colours (<https://no-color.org>).
 fn colours(is_terminal: bool) -> bool {
     is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
@@ -100,16 +97,16 @@ pub(crate) fn log_colours() -> bool {
     colours(std::io::stderr().is_terminal())
 }
 
-/// In which zone times are shown.
+/// The zone in which times are displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Zone {
-    /// The one of this machine, or of the variable `TZ`.
+    /// The zone of this host, or of the variable `TZ`.
     Local,
     Utc,
 }
 
 impl Zone {
-    /// How far it is from UTC at this moment.
+    /// The zone's offset from UTC at this time.
     fn offset(self, unix_seconds: i64) -> UtcOffset {
         let seconds = match self {
             Self::Utc => 0,
@@ -120,8 +117,8 @@ impl Zone {
         UtcOffset::from_whole_seconds(seconds).unwrap_or(UtcOffset::UTC)
     }
 
-    /// The moment at which it is this time there. Of a time that a clock that is set
-    /// back shows twice, the first; of one that it leaves out, the moment before.
+    /// The time of this local time. If a clock change repeats the local time, the first. If the
+    /// clock change skips it, the time just before the change.
     pub(crate) fn moment(self, time: PrimitiveDateTime) -> OffsetDateTime {
         let as_utc = time.assume_utc().unix_timestamp();
         let first = self.offset(as_utc - i64::from(self.offset(as_utc).whole_seconds()));
@@ -130,7 +127,7 @@ impl Zone {
     }
 }
 
-/// How things are shown: colours, or none, and the zone of times.
+/// Display options: colours, and the zone of times.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paint {
     on: bool,
@@ -138,7 +135,7 @@ pub(crate) struct Paint {
 }
 
 impl Paint {
-    /// As standard output wants it.
+    /// The options for standard output.
     pub(crate) fn for_stdout(zone: Zone) -> Self {
         Self { on: colours(std::io::stdout().is_terminal()), zone }
     }
@@ -148,7 +145,7 @@ impl Paint {
         Self { on: false, zone: Zone::Utc }
     }
 
-    /// A moment with milliseconds and its zone, as RFC 3339 has them.
+    /// A time with milliseconds and zone in the format of RFC 3339.
     pub(crate) fn moment(self, unix_nano: i64) -> String {
         moment(unix_nano, self.zone)
     }
@@ -182,8 +179,8 @@ impl Paint {
     }
 }
 
-/// Whether it changes what a terminal does with other text. Bidirectional controls
-/// reorder what is read, as escapes do; invisible ones make different names look alike.
+/// Whether the character affects how a terminal displays other text. Bidirectional controls reorder
+/// text, like escape sequences. Invisible characters make different names look equal.
 fn is_obeyed(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -203,8 +200,7 @@ fn escape(c: char, into: &mut String) {
     let _ = write!(into, "{}", c.escape_default());
 }
 
-/// The text without anything that a terminal would obey: names on spans come
-/// from whoever sent them.
+/// The text with visible control characters. Names on spans are untrusted.
 pub(crate) fn harmless(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -217,7 +213,7 @@ pub(crate) fn harmless(text: &str) -> String {
     safe
 }
 
-/// [`harmless`], cut to at most `columns` characters.
+/// Like [`harmless`], limited to `columns` characters.
 pub(crate) fn brief(text: &str, columns: usize) -> String {
     let safe = harmless(text);
     if safe.chars().count() <= columns {
@@ -228,7 +224,7 @@ pub(crate) fn brief(text: &str, columns: usize) -> String {
     cut
 }
 
-/// A line with colours of [`Paint`]'s, cut to this many columns.
+/// A line with [`Paint`]'s colours, cut to this many columns.
 pub(crate) fn fitted(line: &str, columns: usize) -> String {
     let mut kept = String::with_capacity(line.len());
     let (mut rest, mut used, mut coloured) = (line, 0, false);
@@ -256,7 +252,7 @@ pub(crate) fn fitted(line: &str, columns: usize) -> String {
     kept
 }
 
-/// The characters of a line, without its colours.
+/// Number of characters of a line, without colours.
 fn visible_columns(line: &str) -> usize {
     let (mut rest, mut columns) = (line, 0);
     while let Some(c) = rest.chars().next() {
@@ -267,17 +263,16 @@ fn visible_columns(line: &str) -> usize {
     columns
 }
 
-/// The columns and rows of the terminal to which standard output goes; none if it goes
-/// elsewhere.
+/// The columns and rows of the terminal on standard output; `None` if standard output is not a
+/// terminal.
 pub(crate) fn size() -> Option<(usize, usize)> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));
     (columns > 0 && rows > 0).then_some((columns, rows))
 }
 
-/// Prints a long text by a pager, if standard output is a terminal and the text does not fit
-/// it: the one that `SPANWISE_PAGER` or `PAGER` names, otherwise `less`. An empty name means
-/// none.
+/// Prints a long text through a pager, if standard output is a terminal and the text does not fit.
+/// The pager is that of `SPANWISE_PAGER` or `PAGER`, by default `less`. An empty value means none.
 pub(crate) fn print_paged(text: &str) -> Result<(), Failure> {
     let lines = text.lines().count();
     if !size().is_some_and(|(_, rows)| lines >= rows) {
@@ -295,24 +290,24 @@ pub(crate) fn print_paged(text: &str) -> Result<(), Failure> {
     }
     let Ok(mut child) = command.spawn() else { return print(text) };
     if let Some(mut input) = child.stdin.take() {
-        // Who leaves the pager early has read enough.
+        // If the user quits the pager early, the rest is not needed.
         let _ = input.write_all(visible(text, OwnColours::Kept).as_bytes());
     }
     match child.wait() {
-        // The shell did not find the pager, and said so.
+        // The shell did not find the pager, and has reported that.
         Ok(status) if status.code() == Some(127) => print(text),
         _ => Ok(()),
     }
 }
 
-/// Which way a column leans.
+/// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
 
-/// Rows of cells under aligned headings.
+/// Aligned columns with headings.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<(String, Align)>,
@@ -325,7 +320,7 @@ impl Table {
         Self { columns, rows: Vec::new() }
     }
 
-    /// Adds a row; cells must be plain text (no colours), one per column.
+    /// Adds a row. Cells must be plain text without colours, one for each column.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
@@ -403,12 +398,12 @@ fn moment(unix_nano: i64, zone: Zone) -> String {
     shown().unwrap_or_else(|| unix_nano.to_string())
 }
 
-/// A number of things: `1 span`, `2 spans`.
+/// A number with its noun: `1 span`, `2 spans`.
 pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// A number of bytes, for people.
+/// A number of bytes, for display.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count as f64;
@@ -472,7 +467,7 @@ mod tests {
             visible(csv, OwnColours::None),
             "a\\u{1b}]0;x\\u{7}\\u{7f}\\u{9b}1m\\u{202e}\\u{200b}é\tb\r\nc\\rd\n"
         );
-        // Of what is made here, colours are colours, and nothing else is.
+        // Only colours are kept in the program's own text.
         let own = "\x1b[31mred\x1b[0m \x1b[2J \x1b[1;31H \x1b";
         assert_eq!(
             visible(own, OwnColours::Kept),

@@ -1,4 +1,4 @@
-//! The contract that every store fulfils.
+//! The contract of every store.
 
 mod condition;
 mod count;
@@ -17,40 +17,37 @@ pub(crate) use condition::{DOUBLE, INT, JSON, typed_text};
 pub(crate) use count::Counts;
 pub use count::{Counting, RowCounts};
 
-/// Takes span rows durably and finds them again.
+/// Stores span rows durably and finds them.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Makes a batch of the span schema durable and findable. When this
-    /// returns, the rows survive `kill -9`. A batch whose `origin` was taken
-    /// before is not stored again. Of a batch of applications' spans, with an origin or
-    /// without, a row is not stored again that names a trace and agrees with a stored one
-    /// in trace, span, start, duration, kind, service and operation: it is the same span,
-    /// sent twice.
+    /// Makes a batch of the span schema durable and findable. When this returns, the rows survive
+    /// `kill -9`. A batch whose `origin` was already stored is not stored again. Within a batch of
+    /// application spans, with or without an origin, a row is not stored again if it has a trace id
+    /// and a stored row has the same trace, span, start, duration, kind, service and operation: it
+    /// is the same span, sent twice.
     ///
     /// # Errors
-    /// [`StoreError::Full`] where memory or disk has no room: the sender shall
-    /// come again later. Nothing of a refused batch is kept.
+    /// [`StoreError::Full`] if memory or disk is full: the sender must retry later. Nothing of a
+    /// refused batch is kept.
     async fn append(&self, rows: SpanRows, origin: Option<Origin>) -> Result<Appended, StoreError>;
 
-    /// Sets the assembled columns of rows appended before. Rows that have
-    /// already moved to immutable files are left as they are (a reader joins
-    /// them by their keys).
+    /// Sets the assembled columns of appended rows. Rows that are already in immutable files stay
+    /// unchanged (readers join them by their keys).
     async fn annotate(&self, rows: &[Assembled]) -> Result<(), StoreError>;
 
-    /// Batches that were appended before the store was last closed or killed
-    /// and are not yet annotated.
+    /// Batches that were appended before the store was last closed or killed and have no assembled
+    /// columns yet.
     fn unsettled(&self) -> Vec<Unsettled>;
 
-    /// All rows that have any of the keys, whole, in no order.
+    /// All rows with any of the keys, with all columns, in no particular order.
     async fn find_by_keys(
         &self,
         keys: &[Key],
         time: TimeRange,
     ) -> Result<Vec<RecordBatch>, StoreError>;
 
-    /// The same rows, of which only this is wanted. They have the span schema all
-    /// the same; what is not wanted of them may be null, or left out of a map or
-    /// list.
+    /// The same rows with only the columns and attributes of the outline. They have the full span
+    /// schema, but anything that is not requested may be null, or missing in a map or list.
     async fn find_outlines(
         &self,
         keys: &[Key],
@@ -60,7 +57,7 @@ pub trait Store: Send + Sync {
         self.find_by_keys(keys, time).await
     }
 
-    /// Rows that fulfil the query's predicate, in its order.
+    /// Rows that match the query's predicate, in its order.
     async fn find(&self, query: &Query) -> Result<Vec<RecordBatch>, StoreError>;
 
     /// How many rows there are, by words that they have, in each interval.
@@ -85,8 +82,7 @@ pub trait Store: Send + Sync {
     /// its rows elsewhere may show the newest ones a few seconds late.
     async fn sql(&self, statement: &str, limits: SqlLimits) -> Result<SqlAnswer, StoreError>;
 
-    /// The same for a statement of the program itself, which is known to be
-    /// harmless: it does not wait for what people have typed.
+    /// Runs a trusted statement of the program itself. It does not wait for users' statements.
     async fn own_sql(
         &self,
         statement: &str,
@@ -95,54 +91,52 @@ pub trait Store: Send + Sync {
         Ok(self.sql(statement, limits).await?.batches)
     }
 
-    /// Forgets every row that started before this time, as far as whole files
-    /// hold only such rows. A start in the future counts as the time at which
-    /// the row came.
+    /// Drops rows that started before this time, as far as whole files contain only such rows. A
+    /// start in the future counts as the time of arrival.
     async fn drop_before(&self, unix_nano: i64) -> Result<(), StoreError>;
 
-    /// Forgets the rows that the selection names and that were appended before
-    /// this was called. When it returns, no answer holds them any more, also
-    /// after `kill -9`; their bytes leave the disk soon after. Rows that are
-    /// appended later are not touched.
+    /// Deletes the rows of the selection that were appended before this call. When this returns, no
+    /// answer contains them, also after `kill -9`. Their bytes leave the disk soon after. Rows
+    /// appended later are not affected.
     ///
     /// # Errors
-    /// Where the deletion cannot be made durable: then nothing is deleted.
+    /// If the deletion cannot be made durable. Nothing is deleted then.
     async fn delete(&self, selection: &Selection) -> Result<Deleted, StoreError>;
 
-    /// Writes what is in memory to its final form where it can, and closes
-    /// files; the store takes no more rows.
+    /// Writes rows in memory to files if possible, and closes files. The store accepts no more
+    /// rows.
     async fn close(&self) -> Result<(), StoreError>;
 
-    /// Figures about the store now.
+    /// Current statistics of the store.
     fn status(&self) -> StoreStatus;
 }
 
-/// Where a batch came from, to recognise one that is sent twice.
+/// The origin of a batch, to recognise one that is sent twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// The sender: one run of one agent.
     pub source: [u8; 16],
-    /// The sender's number for the batch; grows by one per batch.
+    /// The sender's batch number, which increases by one for each batch.
     pub sequence: u64,
 }
 
-/// What became of an appended batch.
+/// The result of appending a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Appended {
-    /// Stored under this number, which [`spanwise_model::RowRef`] refers to.
+    /// The batch was stored with this number, which [`spanwise_model::RowRef`] refers to.
     Stored {
         /// The batch's number.
         batch: u64,
     },
-    /// Some of its spans were stored before. The others are, under this number:
+    /// Some of its spans were already stored. The others are stored with this number, and
     /// [`spanwise_model::RowRef`] counts only these.
     Partly {
         /// The batch's number.
         batch: u64,
-        /// The places in the appended batch of the rows that are stored, in order.
+        /// The indexes, in the appended batch, of the rows that were stored, ascending.
         rows: Vec<u32>,
     },
-    /// Its origin was stored before, or all its spans were; there is nothing to do.
+    /// The batch's origin or all its spans were already stored. Nothing was done.
     Duplicate,
 }
 
@@ -155,7 +149,7 @@ pub struct Unsettled {
     pub rows: SpanRows,
 }
 
-/// A value by which rows are found at once.
+/// An indexed value by which rows are found.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Key {
     /// `assembled_trace_id`.
@@ -175,31 +169,31 @@ pub enum Key {
 /// Start times from `from_unix_nano` up to, not including, `to_unix_nano`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeRange {
-    /// First start time.
+    /// Earliest start.
     pub from_unix_nano: i64,
-    /// First start time past the range.
+    /// End of the range; a row that starts at this time is outside.
     pub to_unix_nano: i64,
 }
 
 impl TimeRange {
-    /// Everything.
+    /// All times.
     pub const ALL: Self = Self { from_unix_nano: i64::MIN, to_unix_nano: i64::MAX };
 }
 
-/// What rows shall be like; every given field must hold.
+/// A filter on rows. All given fields must match.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Predicate {
-    /// `service` is this.
+    /// `service` equals this.
     pub service: Option<String>,
-    /// `operation` is this.
+    /// `operation` equals this.
     pub operation: Option<String>,
-    /// `duration_nano` at least.
+    /// Minimum of `duration_nano`.
     pub min_duration_nano: Option<i64>,
-    /// `duration_nano` at most.
+    /// Maximum of `duration_nano`.
     pub max_duration_nano: Option<i64>,
-    /// `status` is this.
+    /// `status` equals this.
     pub status: Option<Status>,
-    /// All of these hold.
+    /// All of these conditions hold.
     pub attributes: Vec<AttributeCondition>,
     /// All of these hold of values anywhere in the row: besides those that
     /// `attributes` are asked of, values of its instrumentation scope (`otel.scope.KEY`),
@@ -211,75 +205,75 @@ pub struct Predicate {
     pub root: bool,
 }
 
-/// Which rows, how many, and what of them.
+/// Which rows to return, how many, and which columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
-    /// What rows shall be like.
+    /// The filter.
     pub predicate: Predicate,
-    /// When they shall have started.
+    /// The range of start times.
     pub time: TimeRange,
-    /// Columns wanted, by name; all where empty.
+    /// Requested columns, by name; all if empty.
     pub columns: Vec<&'static str>,
-    /// The most rows to return.
+    /// Maximum rows to return.
     pub limit: usize,
-    /// Which of them come first, and are returned where there are more.
+    /// The order of rows. If there are more than `limit`, the first ones are returned.
     pub order: Order,
 }
 
-/// An order of rows.
+/// The order of rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {
-    /// By their starts, the latest first.
+    /// By start, latest first.
     #[default]
     NewestFirst,
-    /// By their durations, the longest first; of equal ones the latest start.
+    /// By duration, longest first; equal ones by start, latest first.
     LongestFirst,
 }
 
-/// What is wanted of rows that are not wanted whole.
+/// A selection of columns and attributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outline {
-    /// Columns, by name. That of attributes only has the ones below.
+    /// Columns, by name. The column of attributes contains only the keys below.
     pub columns: Vec<&'static str>,
     /// Keys of attributes.
     pub attributes: Vec<String>,
 }
 
-/// What is to be forgotten on request.
+/// Rows to delete on request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
-    /// All rows of one trace: whose `assembled_trace_id` or `trace_id` is this.
+    /// All rows of one trace: `assembled_trace_id` or `trace_id` equals this.
     Trace(TraceId),
-    /// All rows whose `service` is this.
+    /// All rows whose `service` equals this.
     Service(String),
 }
 
-/// What was forgotten on request.
+/// The result of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deleted {
-    /// Rows that were there and are gone.
+    /// Number of rows deleted.
     pub rows: u64,
 }
 
-/// Bounds for a statement that a person typed.
+/// Limits of a user's statement.
 #[derive(Debug, Clone, Copy)]
 pub struct SqlLimits {
-    /// The statement is given up after this time.
+    /// Timeout.
     pub timeout: Duration,
-    /// The most rows to return.
+    /// Maximum rows to return.
     pub rows: usize,
-    /// The most memory that the statement may take.
+    /// Maximum memory of the statement.
     pub memory_bytes: usize,
 }
 
-/// What a statement gave.
+/// The result of a statement.
 #[derive(Debug)]
 pub struct SqlAnswer {
-    /// The rows. There is a batch also where there are none, which has the columns.
+    /// The rows. If there are none, one empty batch holds the columns.
     pub batches: Vec<RecordBatch>,
-    /// There were more rows than may be returned, or than [`MAX_ANSWER_BYTES`] hold.
+    /// Whether there were more rows than the limit or [`MAX_ANSWER_BYTES`] allow.
     pub truncated: bool,
-    /// To be kept for as long as the rows are.
+    /// Must be kept as long as the rows.
     pub room: AnswerRoom,
 }
 
@@ -291,102 +285,101 @@ impl Deref for SqlAnswer {
     }
 }
 
-/// What an answer to a statement may take in memory.
+/// Maximum memory of the answer to a statement.
 pub const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// Longer statements are refused.
+/// Maximum length of a statement.
 pub(crate) const MAX_STATEMENT_BYTES: usize = 64 << 10;
 
-/// Figures about a store.
+/// Statistics of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct StoreStatus {
     /// Name of the implementation.
     pub kind: &'static str,
-    /// Rows not yet in files.
+    /// Rows that are not in files yet.
     pub recent_rows: u64,
-    /// Memory that they take.
+    /// Memory of recent rows.
     pub recent_bytes: u64,
-    /// Bytes of write-ahead log.
+    /// Bytes of the write-ahead log.
     pub wal_bytes: u64,
-    /// Immutable files.
+    /// Number of immutable files.
     pub files: u64,
-    /// Rows in them.
+    /// Rows in files.
     pub file_rows: u64,
-    /// Bytes of them.
+    /// Bytes of files.
     pub file_bytes: u64,
-    /// Start of the oldest row held; 0 where there is none.
+    /// Start of the oldest row; 0 if there is none.
     pub oldest_unix_nano: i64,
-    /// Named counters of everything that was refused, dropped, repaired or
-    /// found broken since the start.
+    /// Named counters of everything that was refused, dropped, repaired or found broken since the
+    /// start.
     pub counters: Vec<(String, u64)>,
-    /// What an operator should know now, each a sentence that says what to do.
+    /// Warnings for the operator. Each is a sentence that says what to do.
     pub warnings: Vec<String>,
-    /// Files in object storage; `None` where they stay on this machine.
+    /// Files in object storage; `None` if all files stay on this host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object_storage: Option<ObjectStorageStatus>,
 }
 
-/// Which files are where. `files` and `file_bytes` of the store are those of both
-/// places.
+/// Where files are stored. The store's `files` and `file_bytes` include both places.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ObjectStorageStatus {
-    /// The bucket and prefix.
+    /// Bucket and prefix.
     pub url: String,
-    /// Files that are there.
+    /// Files in object storage.
     pub remote_files: u64,
-    /// Bytes of them.
+    /// Bytes in object storage.
     pub remote_bytes: u64,
-    /// Files that are only on this machine yet.
+    /// Files that are not uploaded yet.
     pub waiting_files: u64,
-    /// Bytes of them.
+    /// Bytes of files that are not uploaded yet.
     pub waiting_bytes: u64,
-    /// Disk that copies of what is there take.
+    /// Disk space of cached copies.
     pub cache_bytes: u64,
-    /// Disk that they may take.
+    /// Maximum disk space of cached copies.
     pub cache_max_bytes: u64,
-    /// Files that are to be removed there.
+    /// Files that must still be removed from object storage.
     pub leaving_files: u64,
-    /// Files that are not served until it is known what was deleted of them.
+    /// Files that are not served until it is known which of their rows were deleted.
     pub hidden_files: u64,
 }
 
-/// Why a store did not do what was asked.
+/// Why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// No room now.
+    /// The store is full at the moment.
     #[error("the store has no room: {reason}; retry in {retry_after:?}")]
     Full {
-        /// What is full, and what would help.
+        /// What is full, and what to do.
         reason: String,
-        /// When it may be worth trying again.
+        /// When to try again.
         retry_after: Duration,
     },
-    /// The asker's mistake.
+    /// The caller's mistake.
     #[error("{0}")]
     Invalid(String),
-    /// What holds the rows cannot be reached, or cannot answer now.
+    /// The backend cannot be reached, or cannot answer at the moment.
     #[error("the store cannot answer now: {reason}")]
     Unavailable {
-        /// Why, and what would help.
+        /// The reason, and what to do.
         reason: String,
     },
-    /// A statement ran into one of its limits.
+    /// A statement exceeded one of its limits.
     #[error("the query was stopped: {0}")]
     Limit(String),
-    /// The store's files or the system failed.
+    /// An IO error of the store's files or the system.
     #[error("{context}: {source}")]
     Io {
-        /// What was being done, to which file.
+        /// The operation and the file.
         context: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Anything that Arrow, Parquet or DataFusion reported.
+    /// An error of Arrow, Parquet or DataFusion.
     #[error("{context}: {source}")]
     Engine {
-        /// What was being done.
+        /// The operation.
         context: String,
-        /// What the engine said.
+        /// The library's error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }

@@ -1,7 +1,7 @@
 //! Storage of span rows: the [`Store`] contract and its implementations.
 //!
-//! A store knows rows, not traces: it takes record batches of the span schema,
-//! keeps them, and finds them by key or by predicate.
+//! A store knows rows, not traces. It takes record batches of the span schema, keeps them, and
+//! finds them by key or by predicate.
 
 #[cfg(feature = "clickhouse")]
 pub mod clickhouse;

@@ -1,4 +1,5 @@
-//! Room for statements: few run, or have their answers in memory, at the same time.
+//! Slots for statements. Only a few statements may run, or have their answers in memory, at the
+//! same time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +8,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::contract::StoreError;
 
-/// Room for some statements at the same time.
+/// A number of slots.
 pub(crate) struct Rooms(Arc<Semaphore>);
 
-/// That of one statement, and then of its answer.
+/// The slot of one statement and of its answer.
 #[derive(Debug)]
 pub struct AnswerRoom {
     _permit: OwnedSemaphorePermit,
@@ -21,14 +22,14 @@ impl Rooms {
         Self(Arc::new(Semaphore::new(at_once)))
     }
 
-    /// Waits for room.
+    /// Waits for a slot.
     ///
     /// # Errors
-    /// Where there is none for all of the time.
+    /// If none becomes free within the timeout.
     pub(crate) async fn take(&self, timeout: Duration) -> Result<AnswerRoom, StoreError> {
         match tokio::time::timeout(timeout, Arc::clone(&self.0).acquire_owned()).await {
             Ok(Ok(permit)) => Ok(AnswerRoom { _permit: permit }),
-            // It is never closed.
+            // The semaphore is never closed.
             Ok(Err(_)) | Err(_) => Err(StoreError::Limit(format!(
                 "other statements were running for all of its {timeout:?}, and only some run at \
                  the same time; ask again later"

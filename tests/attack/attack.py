@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Attacks the server from its network side, each within bounds, in a network
-namespace of its own, and prints what was tried, what the server did, and whether
-it held. Needs nothing but Python; ends with 1 where anything broke."""
+"""Attacks the server over the network, each attack within limits, in a separate network namespace.
+Prints each attack, what the server did, and whether it withstood. Needs only Python. Exits with 1
+if anything broke.
+"""
 
 import argparse
 import os
@@ -24,7 +25,7 @@ ATTACKS = [*pages.ATTACKS, *slow.ATTACKS, *http2.ATTACKS, *payloads.ATTACKS, *sq
 
 
 def into_namespace():
-    """Runs this again in a network of its own, where only loopback is."""
+    """Runs this program again in a network namespace that only has loopback."""
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     script = f'ip link set lo up && exec "$@"'
     command = ["unshare", "--net", *user, "sh", "-c", script, "sh", sys.executable, *sys.argv]
@@ -32,11 +33,13 @@ def into_namespace():
 
 
 def attempt(target, attack):
-    """What came of an attack: what the server did, whether it held, and in how many seconds."""
+    """The result of an attack: what the server did, whether it withstood, and the seconds that it
+    took.
+    """
     start = time.monotonic()
     try:
         did, held = attack(target)
-    except Exception as error:  # whatever an attack meets is what the server did
+    except Exception as error:  # any error during an attack is a result
         did, held = f"{type(error).__name__}: {error}", False
     if not target.alive():
         did, held = f"ENDED with {target.process.returncode}; {did}", False

@@ -1,4 +1,4 @@
-"""Floods of HTTP/2 frames, written by hand (RFC 9113)."""
+"""Floods of HTTP/2 frames, encoded by hand (RFC 9113)."""
 
 import socket
 import struct
@@ -9,7 +9,7 @@ from target import EXPORT, HEADER_SECONDS, IDLE_SECONDS, MEBIBYTE, close, closed
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 8, 9
 END_STREAM, END_HEADERS = 1, 4
-# What a connection's flood may cost.
+# Maximum cost of a flood on one connection.
 CPU_SECONDS, GROWTH_BYTES = 6, 128 * MEBIBYTE
 
 
@@ -18,7 +18,7 @@ def frame(kind, flags, stream, payload=b""):
 
 
 def literal(name, value):
-    """A header that is not indexed (RFC 7541, section 6.2.2)."""
+    """A header without indexing (RFC 7541, section 6.2.2)."""
     return b"\x00" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
 
 
@@ -35,7 +35,9 @@ def opened(target, settings=b""):
 
 
 def pour(connection, chunks, seconds=8):
-    """Sends as much as is taken, reading what comes; the bytes that went."""
+    """Sends as much as the server accepts, and reads its responses. Returns the number of bytes
+    sent.
+    """
     deadline = time.monotonic() + seconds
     sent = 0
     connection.settimeout(1)
@@ -62,7 +64,7 @@ def pour(connection, chunks, seconds=8):
 
 
 def flood(target, chunks, settings=b""):
-    """A flood on one connection: what it cost, and whether others were served meanwhile."""
+    """A flood on one connection: its cost, and whether others were served meanwhile."""
     cpu, rss = target.cpu_seconds(), target.rss_bytes()
     connection = opened(target, settings)
     sent = pour(connection, chunks)
@@ -110,7 +112,7 @@ def continuation_flood(target):
 
 
 def unended_header(target):
-    """50 headers that never end, on connections of their own."""
+    """50 headers that never end, on separate connections."""
     connections = []
     for _ in range(50):
         connection = opened(target)
@@ -132,7 +134,7 @@ def half_preface(target):
 
 
 def no_window(target):
-    """500 calls on four connections that let nothing be sent back."""
+    """500 calls on four connections whose flow control allows no responses."""
     cpu, rss = target.cpu_seconds(), target.rss_bytes()
     connections = []
     for _ in range(4):
@@ -149,7 +151,7 @@ def no_window(target):
 
 
 def slow_calls(target):
-    """100 calls whose messages never come whole."""
+    """100 calls whose messages are never completed."""
     connection = opened(target)
     for number in range(100):
         connection.sendall(frame(HEADERS, END_HEADERS, 2 * number + 1, call())

@@ -1,4 +1,4 @@
-"""What a web page in the operator's browser can send, and senders that come to the wrong place."""
+"""Requests from a web page in the operator's browser, and senders that use the wrong port."""
 
 import ssl
 
@@ -9,7 +9,7 @@ ZIPKIN = b'[{"traceId":"1","id":"1","name":"forged"}]'
 
 
 def places(target):
-    """A good request of each port that takes HTTP/1.1."""
+    """A valid request for each HTTP/1.1 port."""
     return {"api": (target.http, "GET", "/api/v1/services", {}, None),
             "otlp": (target.otlp, "POST", "/v1/traces", JSON, otlp_json(77)),
             "zipkin": (target.zipkin, "POST", "/api/v2/spans", JSON, ZIPKIN),
@@ -22,13 +22,13 @@ def with_header(target, headers):
 
 
 def forged_hosts(target):
-    """A page whose name was pointed to this machine (DNS rebinding)."""
+    """A page whose name was pointed to this host (DNS rebinding)."""
     statuses = [with_header(target, {"Host": host}) for host in ("evil.example", "evil.example:7070", "10.1.2.3")]
     return statuses, all(status == 421 for found in statuses for status in found.values())
 
 
 def forged_origins(target):
-    """Requests of pages that are not listed, to all ports."""
+    """Requests of unlisted pages to all ports."""
     origins = ("https://evil.example", "null", "http://localhost:3000")
     statuses = [with_header(target, {"Origin": origin}) for origin in origins]
     statuses.append(with_header(target, {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}))
@@ -36,7 +36,7 @@ def forged_origins(target):
 
 
 def simple_posts(target):
-    """What a page may post unasked, even without saying where it comes from: texts and forms."""
+    """What a page may post without permission and without an Origin: texts and forms."""
     statuses = []
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
         for port, path, body in ((target.zipkin, "/api/v2/spans", ZIPKIN), (target.zipkin, "/api/v1/spans", ZIPKIN),
@@ -46,7 +46,7 @@ def simple_posts(target):
 
 
 def preflights(target):
-    """A browser that asks for pages that are listed and not, whether they may."""
+    """Preflight requests for listed and unlisted pages."""
     asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
     answers = []
     for origin in ("https://evil.example", ALLOWED_ORIGIN):
@@ -67,7 +67,7 @@ def sql_and_deletion_unasked(target):
 
 
 def framed(target):
-    """The UI in a frame of another page, scripts of others in it, and types guessed."""
+    """The UI in a frame of another page, with foreign scripts, and with guessed types."""
     missing = []
     for path in ("/", "/search", "/api/v1/status", "/metrics", "/nothing"):
         _, headers, _ = ask(target.http, "GET", path)
@@ -80,7 +80,7 @@ def framed(target):
 
 
 def wrong_paths(target):
-    """Spans sent to paths where nothing is: none may hear that they are stored."""
+    """Spans sent to unknown paths must not be answered with success."""
     body = otlp_json(80)
     wrong = [(target.otlp, path) for path in ("/v1/trace", "/v1/v1/traces", "//v1/traces", "/", "/api/v2/spans")]
     wrong += [(target.zipkin, "/v1/traces"), (target.jaeger_http, "/v1/traces"), (target.http, "/v1/traces")]
@@ -93,7 +93,7 @@ def wrong_paths(target):
 
 
 def wrong_protocols(target):
-    """TLS, gRPC and HTTP/1.1 at ports that speak something else."""
+    """TLS, gRPC and HTTP/1.1 at ports with another protocol."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     tls = []

@@ -1,4 +1,4 @@
-"""Small bodies that want to become large, or are not what they say."""
+"""Small bodies that expand, or are not what they claim."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ DO_PUT = "/arrow.flight.protocol.FlightService/DoPut"
 
 
 def measured(target, attack, growth_mebibytes=192, cpu_seconds=8):
-    """Runs an attack: what it answered, what it cost, and whether others were served."""
+    """Runs an attack: the responses, the cost, and whether others were served."""
     cpu, rss, start = target.cpu_seconds(), target.rss_bytes(), time.monotonic()
     answered, right = attack()
     works = target.works()
@@ -34,7 +34,7 @@ def zstd_zeros(mebibytes):
 
 
 def bombs(target):
-    """1 GiB of zeros by gzip and by zstd, at every port that takes compressed bodies."""
+    """1 GiB of zeros with gzip and zstd, at every port that accepts compressed bodies."""
     zeros = {"gzip": gzip.compress(bytes(1 << 30), 1), "zstd": zstd_zeros(1024)}
     places = [(target.otlp, "/v1/traces", "application/x-protobuf"), (target.otlp, "/v1/traces", "application/json"),
               (target.zipkin, "/api/v2/spans", "application/json"),
@@ -51,12 +51,12 @@ def bombs(target):
             statuses.append(f"grpc {headers['grpc-status']}")
         return statuses, all(status in (413, "grpc 3", "grpc 8") for status in statuses)
 
-    # What all requests together may take is 512 MiB.
+    # The limit for all requests together is 512 MiB.
     return measured(target, attack, growth_mebibytes=512, cpu_seconds=12)
 
 
 def deep_json(target):
-    """JSON nested 200,000 deep, as a whole and as an attribute, by OTLP and Zipkin."""
+    """JSON nested 200,000 deep, as a whole and as an attribute, over OTLP and Zipkin."""
     deep = b"[" * 200_000 + b"]" * 200_000
     value = b'{"arrayValue":{"values":[' * 5_000 + b"]}}" * 5_000
     span = otlp_json(1).replace(b'"attributes": []', b'"attributes":[{"key":"a","value":' + value + b"}]")
@@ -90,7 +90,7 @@ def many_attributes(target):
 
 
 def long_texts(target):
-    """A name of a service and of an operation of 1 MiB each, and 1 MiB in an attribute."""
+    """Names of a service and of an operation of 1 MiB each, and 1 MiB in an attribute."""
     number = int.from_bytes(os.urandom(7))
     attribute = [{"key": "long", "value": {"stringValue": "x" * MEBIBYTE}}]
     body = otlp_json(number, name="n" * MEBIBYTE, service="s" * MEBIBYTE, attributes=attribute)
@@ -106,7 +106,7 @@ def long_texts(target):
 
 
 def compressed_without_encoding(target):
-    """gRPC messages that say they are compressed, in calls that name no encoding."""
+    """gRPC messages with the compression flag, in calls without an encoding."""
     def attack():
         statuses = []
         for port, path in ((target.grpc, EXPORT), (target.jaeger_grpc, "/jaeger.api_v2.CollectorService/PostSpans")):
@@ -118,7 +118,9 @@ def compressed_without_encoding(target):
 
 
 def lying_lengths(target):
-    """A gRPC message that claims 4 GiB, protobuf fields that claim more than there is, and chunks without end."""
+    """A gRPC message that claims 4 GiB, protobuf fields that claim more than exists, and endless
+    chunks.
+    """
     def attack():
         _, headers, _ = ask(target.grpc, "POST", EXPORT, GRPC, grpc_message(b"x", 0, 0xFFFFFFFF))
         status, _, _ = ask(target.otlp, "POST", "/v1/traces", PROTOBUF, b"\x0a\xff\xff\xff\xff\x0f")
@@ -130,7 +132,7 @@ def lying_lengths(target):
 
 
 def facts_bombs(target):
-    """2,000 agents that tell 60 KiB of themselves each."""
+    """2,000 agents that report facts of 60 KiB each."""
     facts = json.dumps({f"k{number}": number for number in range(4_000)}).encode()
 
     def attack():
@@ -149,7 +151,7 @@ def facts_bombs(target):
 
 
 def large_traces_unread(target):
-    """60 clients that ask for a trace of 40,000 spans and read no byte of it, and 60 that download it."""
+    """60 clients that request a trace of 40,000 spans and read nothing, and 60 that download it."""
     number = int.from_bytes(os.urandom(7))
     for part in range(20):
         request = json.loads(otlp_json(number, attributes=[{"key": "text", "value": {"stringValue": "x" * 200}}]))

@@ -1,4 +1,4 @@
-"""Connections that take their time, and connections without number."""
+"""Slow connections, and very many connections."""
 
 import tempfile
 import time
@@ -11,7 +11,7 @@ MARGIN_SECONDS = 4
 
 
 def trickle(connections, byte=b"x"):
-    """Sends one byte more on each."""
+    """Sends one more byte on each."""
     for connection in connections:
         try:
             connection.send(byte)
@@ -20,7 +20,7 @@ def trickle(connections, byte=b"x"):
 
 
 def slow_headers(target):
-    """50 half-sent headers at each port, a byte at a time."""
+    """50 incomplete headers at each port, byte by byte."""
     connections = []
     for port in target.ports().values():
         for _ in range(50):
@@ -34,7 +34,7 @@ def slow_headers(target):
 
 
 def silent_connections(target):
-    """50 connections at each port on which nothing comes."""
+    """50 silent connections at each port."""
     connections = [connect(port) for port in target.ports().values() for _ in range(50)]
     closed = closed_within(connections, HEADER_SECONDS + MARGIN_SECONDS)
     close(connections)
@@ -42,7 +42,7 @@ def silent_connections(target):
 
 
 def half_headers_flood(target):
-    """3,000 half-sent headers at the API from 8 addresses, more than there are places."""
+    """3,000 incomplete headers at the API from 8 addresses, more than the maximum."""
     connections, failed = [], 0
     for number in range(3000):
         try:
@@ -61,7 +61,7 @@ def half_headers_flood(target):
 
 
 def slow_bodies(target):
-    """20 bodies at each HTTP port, a byte at a time."""
+    """20 bodies at each HTTP port, byte by byte."""
     paths = {target.otlp: ("/v1/traces", "application/json"), target.zipkin: ("/api/v2/spans", "application/json"),
              target.jaeger_http: ("/api/traces", "application/x-thrift"),
              target.http: ("/api/v1/sql", "text/plain")}
@@ -79,7 +79,7 @@ def slow_bodies(target):
 
 
 def idle_connections(target):
-    """20 connections at each port that asked once and stay."""
+    """20 connections at each port that sent one request and stay open."""
     connections = []
     for port in target.ports().values():
         for _ in range(20):
@@ -94,7 +94,7 @@ def idle_connections(target):
 
 
 def unread_answers(target):
-    """20 clients that ask for 4,000 answers each and read none."""
+    """20 clients that request 4,000 answers each and read none."""
     before = target.rss_bytes()
     connections = []
     for _ in range(20):
@@ -115,7 +115,7 @@ def unread_answers(target):
 
 
 def connection_flood(target):
-    """2,000 connections of one address that stay, and 5,000 that come and go."""
+    """2,000 connections of one address that stay, and 5,000 short ones."""
     held = []
     for _ in range(2000):
         try:
@@ -136,7 +136,7 @@ def connection_flood(target):
 
 
 def out_of_descriptors(target):
-    """A server that may open 160 files: 300 connections at each of two ports."""
+    """A server with a limit of 160 open files: 300 connections at each of two ports."""
     directory = Path(tempfile.mkdtemp(prefix="spanwise-attack-"))
     small = Limited(target.program, directory / "data", directory / "log")
     small.start()
@@ -161,7 +161,7 @@ def out_of_descriptors(target):
 
 
 class Limited(Target):
-    """A server that may open few files."""
+    """A server with a low limit of open files."""
 
     def arguments(self):
         return ["prlimit", "--nofile=160:160", *super().arguments()]

@@ -1,4 +1,4 @@
-"""Statements that want the server's stack, memory and time."""
+"""Statements against the server's stack, memory and time."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""The server under attack, and what the attacks ask it with."""
+"""The attacked server, and helpers for attacks."""
 
 import http.client
 import json
@@ -14,7 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 from spanwise import Spanwise, binary  # noqa: E402, F401
 
 MEBIBYTE = 2**20
-# Short ones, so that what is closed too late is seen in seconds. The defaults are longer.
+# Short, so that connections that are closed too late are noticed in seconds. The defaults are
+# longer.
 HEADER_SECONDS, BODY_SECONDS, IDLE_SECONDS, ANSWER_SECONDS = 3, 3, 6, 3
 ALLOWED_ORIGIN = "https://shop.example.org"
 CONFIG = f"""
@@ -30,7 +31,7 @@ allowed_origins = ["{ALLOWED_ORIGIN}"]
 
 
 class Target(Spanwise):
-    """A server by itself, with an address that attackers have and one that others have."""
+    """A separate server, with one address for attackers and one for others."""
 
     def __init__(self, program, data, log):
         config = Path(data).with_suffix(".toml")
@@ -40,7 +41,7 @@ class Target(Spanwise):
         self.spans_sent = 0
 
     def ports(self):
-        """Every TCP port by its name."""
+        """Every TCP port by name."""
         return {"api": self.http, "otlp-grpc": self.grpc, "otlp-http": self.otlp, "zipkin": self.zipkin,
                 "jaeger-grpc": self.jaeger_grpc, "jaeger-http": self.jaeger_http}
 
@@ -55,7 +56,7 @@ class Target(Spanwise):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def works(self, seconds=5):
-        """Whether a span from another address is taken, and the API answers, in time."""
+        """Whether a span from another address is accepted and the API answers, in time."""
         start = time.monotonic()
         try:
             self.spans_sent += 1
@@ -77,7 +78,7 @@ def otlp_json(number, name="good", attributes=(), service="attack"):
 
 
 def ask(port, method, path, headers=None, body=None, source=None, timeout=15):
-    """One request by HTTP/1.1: status, headers, body."""
+    """Sends a request over HTTP/1.1. Returns status, headers and body."""
     where = (source, 0) if source else None
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout, source_address=where)
     try:
@@ -102,7 +103,7 @@ def connect(port, source="127.0.0.1", timeout=5):
 
 
 def is_closed(connection):
-    """Whether the server has closed it; what it has sent before is thrown away."""
+    """Whether the server has closed it. Discards what it sent before."""
     connection.setblocking(False)
     try:
         while True:
@@ -115,7 +116,7 @@ def is_closed(connection):
 
 
 def closed_within(connections, seconds, meanwhile=lambda: None):
-    """How many of them the server has closed by then; it is waited for all."""
+    """How many connections the server has closed by the deadline."""
     deadline = time.monotonic() + seconds
     left = list(connections)
     while left and time.monotonic() < deadline:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The ecosystem's own clients, in four languages, each against the real server:
-each sends one known tree, and the API must show that tree."""
+"""Common tracing clients in four languages against the real server: each sends one known tree, and
+the API must show that tree.
+"""
 
 import argparse
 import os
@@ -18,11 +19,11 @@ sys.path.insert(0, str(HERE.parent / "e2e"))
 from checks import Checks  # noqa: E402
 from spanwise import Refused, Spanwise, binary  # noqa: E402
 
-# Built here, so that a second run has it.
+# Kept, so that a second run is faster.
 BUILT = HERE / ".built"
 SECONDS = 10
 
-# (operation, kind, status), children by operation.
+# (operation, kind, status), children sorted by operation.
 TREE = ("checkout", "server", "unset", [("charge", "client", "error", []), ("price", "internal", "unset", [])])
 # Zipkin's tracers report both sides of a call under one id.
 SHARED = ("checkout", "server", "unset", [
@@ -31,13 +32,13 @@ SHARED = ("checkout", "server", "unset", [
 
 
 class Language:
-    """How the clients of a language are built, run, and which there are."""
+    """How to build and run the clients of a language, and their names."""
 
     def __init__(self, name, inputs, build, command, clients):
         self.name, self.inputs, self.build, self.command, self.clients = name, inputs, build, command, clients
 
     def install(self):
-        """Builds, unless that was done with the same inputs."""
+        """Builds, unless it was done with the same inputs."""
         stamp = BUILT / f"{self.name}.stamp"
         newest = max((path.stat().st_mtime for path in self.inputs()), default=0)
         if stamp.exists() and stamp.stat().st_mtime > newest:
@@ -66,7 +67,7 @@ def python():
 
 
 def py_zipkin():
-    """Its protobuf classes want an older protobuf than OpenTelemetry's do."""
+    """Its protobuf classes need an older protobuf than OpenTelemetry's."""
     return python_with("py-zipkin", HERE / "python" / "requirements-py-zipkin.txt",
                        ["py-zipkin-v1-thrift", "py-zipkin-v1-json", "py-zipkin-v2-protobuf"])
 
@@ -105,7 +106,7 @@ LANGUAGES = [python, py_zipkin, node, go, java]
 
 
 def endpoint(spanwise, language, client):
-    """Where a client sends to, as it wants to be told."""
+    """A client's endpoint, in the form that it expects."""
     _, http, compact, binary_udp = spanwise.jaeger
     for part, url in [
         ("otlp-grpc", f"http://127.0.0.1:{spanwise.grpc}"),
@@ -116,9 +117,9 @@ def endpoint(spanwise, language, client):
         ("py-zipkin-v2", f"http://127.0.0.1:{spanwise.zipkin}/api/v2/spans"),
         ("zipkin", f"http://127.0.0.1:{spanwise.zipkin}/api/v2/spans"),
         ("brave", f"http://127.0.0.1:{spanwise.zipkin}/api/v2/spans"),
-        # Node.js' client speaks the binary protocol, the others the compact one.
+        # Node.js' client uses the binary protocol, the others the compact one.
         ("jaeger-udp", f"udp://127.0.0.1:{binary_udp if language == 'node' else compact}"),
-        # Go's client and Java's want to see the format named.
+        # The clients of Go and Java need the format in the URL.
         ("jaeger-http", f"http://127.0.0.1:{http}/api/traces" + ("?format=jaeger.thrift" if language == "go" else "")),
     ]:
         if client.startswith(part):
@@ -139,7 +140,7 @@ def shape(trace):
 
 
 def wait_for(spanwise, trace_id, wanted):
-    """The trace once it has the wanted shape, or how it is after a while."""
+    """The trace once it has the expected shape, or its state after the timeout."""
     deadline, trace = time.monotonic() + SECONDS, None
     while time.monotonic() < deadline:
         try:
@@ -153,12 +154,12 @@ def wait_for(spanwise, trace_id, wanted):
 
 
 def details(trace, service):
-    """What is wrong with the spans themselves; empty where nothing is."""
+    """Errors in the spans themselves; empty if there are none."""
     wrong = []
     for span in trace["spans"]:
         attributes = {each["key"]: each["value"] for each in span["attributes"]}
         if span["operation"] == "price":
-            # A text in Zipkin; a double where all numbers are.
+            # Zipkin sends a text. A format in which all numbers are doubles sends a double.
             if float(attributes.get("items", "nan")) != 3:
                 wrong.append(f"items is {attributes.get('items')!r}")
             if [event["name"] for event in span["events"]] != ["cache miss"]:
@@ -173,8 +174,9 @@ def details(trace, service):
 
 
 def spans_of(spanwise, trace_id, count):
-    """The trace's spans by id, once there are so many, or how they are after a while. What OTAP has no order of is
-    put in one, and what names the trace is left out."""
+    """The trace's spans by id, once there are enough, or their state after the timeout. Parts
+    without an order in OTAP are sorted, and trace ids are removed.
+    """
     deadline, spans = time.monotonic() + SECONDS, []
     while len(spans) != count and time.monotonic() < deadline:
         try:
@@ -191,7 +193,9 @@ def spans_of(spanwise, trace_id, count):
 
 
 def every(spanwise, ids):
-    """What of the first trace is not as in the second, which has the same spans by OTLP; empty where nothing is."""
+    """Differences between the first trace and the second, which has the same spans over OTLP;
+    empty if there are none.
+    """
     otap, otlp = [spans_of(spanwise, trace_id, 412) for trace_id in ids]
     if len(otap) != 412 or otap.keys() != otlp.keys():
         return f"{len(otap)} spans by OTAP, {len(otlp)} by OTLP, of 412"
@@ -203,7 +207,7 @@ def every(spanwise, ids):
 
 
 def large(spanwise, service):
-    """What is wrong with many spans, each of which has a text of its own."""
+    """Errors in many spans, each of which has a unique text."""
     found = spanwise.sql(f"""SELECT count(*), count(DISTINCT attribute(attributes, 'app.request')) FROM spans
                              WHERE service = '{service}'""")[0]
     return "" if [int(count) for count in found] == [72_000, 72_000] else f"{found} of 72000 spans and texts"

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Bad input to the real program: each case must end in a clear word, and
-nothing else may suffer. After each, spanwise answers and traces as before."""
+"""Bad input to the real program: each case must end with a clear message, and nothing else may be
+affected. After each, spanwise answers and traces as before.
+"""
 
 import argparse
 import os
@@ -30,14 +31,14 @@ GROWTH_LIMIT = 256 * MEBIBYTE
 
 
 class Bench:
-    """What the cases share."""
+    """State shared by the cases."""
 
     def __init__(self, checks, spanwise, shop):
         self.checks, self.spanwise, self.shop = checks, spanwise, shop
         self.random = random.Random(5)
 
     def run(self, name, case):
-        """The case, and then whether all is as before."""
+        """Runs the case, and then checks that everything works as before."""
         print(f"\n## {name}\n", flush=True)
         before = self.spanwise.rss_bytes()
         self.checks.case(name, lambda: case(self))
@@ -60,7 +61,7 @@ class Bench:
 
 
 def swallow(connection, seconds=0.5):
-    """Reads what comes for a while."""
+    """Reads what arrives for a while."""
     connection.settimeout(seconds)
     try:
         while connection.recv(65536):
@@ -70,7 +71,7 @@ def swallow(connection, seconds=0.5):
 
 
 def random_bytes(bench):
-    """Noise, and requests cut off at random, to every service of the shop."""
+    """Random bytes, and requests cut off at random, to every service of the shop."""
     starts = [b"", b"GET / HTTP/1.1\r\n", b"POST /cart HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
               b"GET /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n", b"*3\r\n$-7\r\n",
               b"*1000000000\r\n$3\r\nGET\r\n", b"$99999999999\r\n", b"Q\x00\x00\x00\x04", b"Q\xff\xff\xff\xff",
@@ -85,7 +86,7 @@ def random_bytes(bench):
                     connection.sendall(start + bench.random.randbytes(bench.random.choice([0, 1, 7, 1024, 40_000])))
                     sent += 1
                 except OSError:
-                    pass  # the service hung up, as it may
+                    pass  # the service closed the connection, which is fine
                 swallow(connection, 0.05)
     bench.checks.check("noise was sent", sent >= 0.8 * len(SHOP_PORTS) * len(starts), f"{sent} times")
 
@@ -96,7 +97,7 @@ def struct_startup():
 
 
 def noise_both_ways(bench):
-    """A server that speaks noise to a client that speaks noise."""
+    """A server that sends random bytes to a client that does the same."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve():
@@ -119,8 +120,9 @@ def noise_both_ways(bench):
 
 
 def long_header(bench):
-    """10 MB in one header line: to nginx and Python, who refuse it, and to a
-    server that takes it; the next request on that connection is traced."""
+    """10 MB in one header line: to nginx and Python, which refuse it, and to a server that accepts
+    it; the next request on that connection is traced.
+    """
     line = b"X-Long: " + b"a" * 10_000_000 + b"\r\n"
     for name in ("nginx", "catalog"):
         with socket.create_connection(("127.0.0.1", SHOP_PORTS[name])) as connection:
@@ -158,7 +160,7 @@ def long_header(bench):
 
 
 def silent_clients(bench):
-    """300 clients that connect and say nothing; others are traced meanwhile."""
+    """300 clients that connect and send nothing; others are traced meanwhile."""
     silent = []
     for number in range(300):
         silent.append(socket.create_connection(("127.0.0.1", list(SHOP_PORTS.values())[number % 3])))
@@ -184,7 +186,7 @@ connection.recv(1)
 
 
 def killed_server(bench):
-    """A server killed before its response, and in the middle of it."""
+    """A server killed before its response, and during it."""
     for when in ("none", "half"):
         server = subprocess.Popen([sys.executable, "-c", DYING_SERVER, when], stdout=subprocess.PIPE, text=True)
         port = int(server.stdout.readline())
@@ -204,7 +206,9 @@ def killed_server(bench):
 
 
 def port_in_use(bench):
-    """Each of its ports held by another: it says which, by whom, and what to do."""
+    """Each of its ports held by another process: it says which port, by which process, and what to
+    do.
+    """
     for flag in ("http", "otlp-grpc", "otlp-http", "zipkin", "jaeger-grpc", "jaeger-http"):
         with socket.create_server(("127.0.0.1", 0)) as holder, tempfile.TemporaryDirectory() as data:
             port = holder.getsockname()[1]
@@ -219,7 +223,7 @@ def port_in_use(bench):
 
 
 def wrong_settings(bench):
-    """Settings that cannot be: it says which, and what would be right."""
+    """Invalid settings: it says which, and what would be right."""
     with tempfile.TemporaryDirectory() as directory:
         garbage = Path(directory) / "garbage.wasm"
         garbage.write_bytes(bench.random.randbytes(1000))
@@ -239,7 +243,7 @@ def wrong_settings(bench):
 
 
 def settings_under_way(bench):
-    """SIGHUP takes over what the file says, unless that is wrong."""
+    """SIGHUP applies the file's settings, unless they are invalid."""
     with tempfile.TemporaryDirectory() as directory:
         config, log = Path(directory) / "spanwise.toml", Path(directory) / "log"
         config.write_text("[agent]\n")
@@ -266,7 +270,7 @@ def settings_under_way(bench):
 
 
 def otlp_garbage(bench):
-    """OTLP with wrong lengths, of the wrong kind, too large, and half sent."""
+    """OTLP with wrong lengths, of the wrong kind, too large, and incomplete."""
     port, good = bench.spanwise.otlp, otlp.spans(50)
     cut = good[: len(good) // 2]
     cases = [

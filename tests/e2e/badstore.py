@@ -1,5 +1,5 @@
-"""A data directory that is full, damaged, or another's: cases of badinput.py
-that run a server of their own."""
+"""A data directory that is full, damaged, or in use: cases of badinput.py with a separate server.
+"""
 
 import contextlib
 import random
@@ -14,7 +14,7 @@ MEBIBYTE = 2**20
 
 @contextlib.contextmanager
 def server(program, directory, data):
-    """A running `spanwise server`; killed at the end, if it still runs."""
+    """A running `spanwise server`, which is killed at the end."""
     spanwise = Spanwise(program, data, directory / "spanwise.log", "server")
     try:
         spanwise.start()
@@ -24,8 +24,9 @@ def server(program, directory, data):
 
 
 def full_data_directory(checks, program, directory):
-    """A disk that fills up: refused with advice, still answering, and back to
-    work by itself when there is room."""
+    """A disk that fills up: refused with advice, still answering, and working again by itself when
+    there is room.
+    """
     mount = directory / "disk"
     mount.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=768m", "tmpfs", str(mount)], capture_output=True, text=True)
@@ -73,7 +74,7 @@ def fill(path):
 
 
 def damaged_log_segment(checks, program, directory):
-    """The last write-ahead log segment ends in noise, and then lacks its end."""
+    """The last write-ahead log segment ends with random bytes, and then lacks its end."""
     data = directory / "data"
     for name, damage in (("noise at its end", append_noise), ("its end cut off", cut_end), ("noise in its middle", noise_inside)):
         with server(program, directory, data) as spanwise:
@@ -103,7 +104,7 @@ def damaged_log_segment(checks, program, directory):
 
 
 def damaged_parquet_file(checks, program, directory):
-    """A Parquet file that is cut off: set aside, and all else is served."""
+    """A truncated Parquet file: set aside, and everything else is served."""
     data = directory / "data"
     with server(program, directory, data) as spanwise:
         sent, deadline = 0, time.monotonic() + 120
@@ -129,7 +130,7 @@ def damaged_parquet_file(checks, program, directory):
 
 
 def second_server(checks, program, directory):
-    """Two servers on one data directory: the second is refused and says why."""
+    """Two servers on one data directory: the second is refused with a reason."""
     with server(program, directory, directory / "data"):
         other = Spanwise(program, directory / "data", directory / "other.log", "server")
         done = subprocess.run(other.arguments(), capture_output=True, text=True, timeout=30)
@@ -143,7 +144,7 @@ def parquet(data):
 
 
 def newest(data, wanted):
-    """The file written last of those wanted, leaving out locks and empty ones."""
+    """The most recently written matching file, except for locks and empty ones."""
     files = [path for path in data.rglob("*") if path.is_file() and path.stat().st_size and wanted(path)]
     return max(files, key=lambda path: (path.stat().st_mtime_ns, path.name), default=None)
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The UI in headless Chromium, against the shop under the tracer.
+"""The UI in headless Chromium, with the shop under the tracer.
 
-Starts both, waits until requests have been traced, sends one trace of many
-thousand spans, and runs web/test/browser.mjs, which searches, opens traces,
-reads trees from the page and saves screenshots to tests/e2e/out/screenshots.
+Starts both, waits until requests have been traced, sends one trace of many thousand spans, and
+runs web/test/browser.mjs, which searches, opens traces, reads trees from the page and saves
+screenshots to tests/e2e/out/screenshots.
 """
 
 import argparse
@@ -20,13 +20,13 @@ from shop import Shop
 from spanwise import ROOT, Spanwise, binary
 
 REQUESTS = 200
-# More than three pages of the trace's own page.
+# More than three pages of the trace view.
 LARGE = 32_000
 BATCH = 4_000
 
 
 def large_trace(spans):
-    """OTLP requests (JSON) of one trace: a job, its steps, and the queries of each."""
+    """OTLP requests (JSON) of one trace: a job, its steps, and their queries."""
     trace, root = secrets.token_hex(16), secrets.token_hex(8)
     start = time.time_ns() - 60_000_000_000
     step = root

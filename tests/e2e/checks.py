@@ -1,11 +1,11 @@
-"""Counts what held and what did not."""
+"""Counts passed and failed checks."""
 
 import sys
 import traceback
 
 
 class Checks:
-    """`check(name, held, detail)`; `close()` prints the sum and gives the exit code."""
+    """`check(name, held, detail)`; `close()` prints the total and returns the exit code."""
 
     def __init__(self):
         self.passed, self.failed = 0, []
@@ -21,7 +21,7 @@ class Checks:
         return held
 
     def case(self, name, body):
-        """Runs a case whose own error is a failure of it and of nothing else."""
+        """Runs a case. An exception in it only fails this case."""
         try:
             body()
         except (Exception, SystemExit):

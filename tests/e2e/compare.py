@@ -1,4 +1,4 @@
-"""Assembled traces against the truth."""
+"""Compares assembled traces with the truth."""
 
 import re
 from collections import Counter, defaultdict
@@ -10,7 +10,7 @@ CALL_ID = re.compile(r"\bcall[=:]([0-9a-z]+)")
 
 @dataclass
 class Score:
-    """Links of one kind: how many there are, and what became of them."""
+    """Links of one kind: their number and results."""
 
     links: int = 0
     right: int = 0
@@ -43,7 +43,7 @@ class Score:
 
 
 class Spans:
-    """All spans of some traces, found by id and by the call they belong to."""
+    """All spans of some traces, by id and by call."""
 
     def __init__(self, traces):
         self.by_id, self.trace_of = {}, {}
@@ -59,7 +59,7 @@ class Spans:
                 self.by_call[call, span["capture"]].append(span)
 
     def of(self, call, capture):
-        """The span of a call as seen from one side; None where there is none."""
+        """The span of a call from one side; None if there is none."""
         found = self.by_call.get((call, capture), [])
         return found[0] if found else None
 
@@ -67,8 +67,9 @@ class Spans:
         return self.by_id.get(span.get("parent"))
 
     def kernel_parent(self, span):
-        """The nearest ancestor that the kernel saw, and whether every link on
-        the way is certain. An SDK's own spans may lie between."""
+        """The nearest ancestor that the kernel captured, and whether all links on the way are
+        certain. An SDK's own spans may be in between.
+        """
         certain = True
         for _ in range(100):
             certain = certain and (span.get("confidence") or 0) >= CERTAIN
@@ -81,7 +82,7 @@ class Spans:
 
 
 def call_ids(span):
-    """The test's call ids that the span shows."""
+    """The test's call ids in the span's attributes."""
     for attribute in span.get("attributes", []):
         if attribute["key"] in ("url.query", "db.query.text"):
             found = CALL_ID.findall(str(attribute["value"]))
@@ -91,7 +92,7 @@ def call_ids(span):
 
 
 def judge(calls, roots, spans):
-    """Scores by runtime for links inside a process, by protocol for hops."""
+    """Scores by runtime for links inside a process, and by protocol for hops."""
     inside, hops = defaultdict(Score), defaultdict(Score)
     for made in roots:
         call = calls[made]
@@ -128,7 +129,7 @@ def _inside(score, spans, client, wanted, example):
 
 
 def whole(calls, roots, spans):
-    """Requests whose every hop is in one trace, of how many."""
+    """Number of requests all of whose hops are in one trace, and number of requests."""
     traces = defaultdict(set)
     for made, root in roots.items():
         for capture in ("client-process", "server-process"):
@@ -138,8 +139,9 @@ def whole(calls, roots, spans):
 
 
 def sdk_in_tree(calls, roots, spans):
-    """Requests served by payments whose SDK span hangs under the kernel's span
-    of the same request, and whose call onward hangs under an SDK span."""
+    """Requests served by payments whose SDK span is a child of the kernel's span of the same
+    request, and whose onward call is a child of an SDK span.
+    """
     met, total = 0, 0
     for made in roots:
         call = calls[made]
@@ -156,7 +158,7 @@ def sdk_in_tree(calls, roots, spans):
 
 
 def table(inside, hops):
-    """Markdown."""
+    """The result as Markdown."""
     lines = ["| links | of | right | wrong | missing | recall | certain | wrong of these |",
              "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
     rows = [(f"inside {name}", score) for name, score in sorted(inside.items())]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The comparison itself must see what is right, wrong, missing and certain."""
+"""The comparison must recognise right, wrong, missing and certain links."""
 
 import unittest
 
@@ -21,7 +21,7 @@ CALLS = {"a": call("a", None, "loadgen"), "b": call("b", "a", "nginx"), "c": cal
 
 
 def trace(**parents):
-    """The right tree, but for the parents given: ac is the client's span of a."""
+    """The right tree, except for the given parents. ac is the client's span of a."""
     right = {"ac": None, "as": "ac", "bc": "as", "bs": "bc", "cc": "bs", "cs": "cc"} | parents
     return {"trace_id": "t", "spans": [
         span(name, "client-process" if name[1] == "c" else "server-process", name[0], parent)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The end-to-end test: the real program watches the real shop, and every trace
-that it assembles is compared with what the shop noted for itself.
+"""The end-to-end test: the real program traces the real shop, and every assembled trace is
+compared with the shop's own records.
 
 Needs the right to load eBPF programs, and what `demo/shop.py install` installs.
 """
@@ -30,7 +30,7 @@ VISIBLE_SECONDS = 3.0
 
 
 def compare_run(checks, spanwise, shop, concurrency, requests, seed):
-    """One load and its judgement."""
+    """Runs one load and evaluates it."""
     start = time.time_ns()
     print(f"\n## {requests} requests at concurrency {concurrency}\n")
     print(shop.load(concurrency, requests, seed))
@@ -82,7 +82,7 @@ def compare_run(checks, spanwise, shop, concurrency, requests, seed):
 
 
 def freshness(checks, spanwise, shop, samples=8):
-    """How soon a checkout, the deepest of the shop's requests, is a complete tree."""
+    """The time until a checkout, the shop's deepest request, is a complete tree."""
     seconds = []
     for _ in range(samples):
         customer = secrets.token_hex(4)
@@ -106,7 +106,7 @@ def shape(trace):
 
 
 def restarts(checks, spanwise, some):
-    """What was shown before is shown after, in good order and after kill -9."""
+    """Traces shown before are shown after a clean restart and after kill -9."""
     count = spanwise.wait_quiet()
     for name, end in (("SIGTERM", lambda: spanwise.stop()), ("kill -9", lambda: spanwise.kill())):
         ended = end()

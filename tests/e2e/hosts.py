@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Two hosts whose clocks are apart: namespaces with an agent each, one of which
-lives in a time namespace. Calls between them are one trace all the same, and how
-far apart the clocks are is told, and nothing moved by it."""
+"""Two hosts with different clocks: namespaces with an agent each, one of them in a time namespace.
+Calls between them are still one trace, and the clock difference is reported without changing any
+time.
+"""
 
 import argparse
 import contextlib
@@ -42,7 +43,7 @@ def run(*command, check=True):
 
 @contextlib.contextmanager
 def namespaces():
-    """A network namespace for each host, joined by a pair of devices."""
+    """A network namespace for each host, connected by a pair of devices."""
     names = {host: f"spanwise-{host}" for host in HOSTS}
     remove = lambda: [run("ip", "netns", "del", name, check=False) for name in names.values()]
     remove()
@@ -76,7 +77,7 @@ def running(*command, log):
 
 
 def agents_ready(spanwise, seconds=30):
-    """Whether both agents report here."""
+    """Whether both agents report."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if len(spanwise.get("status")["ingest"]["agents"]) == len(HOSTS):
@@ -86,7 +87,7 @@ def agents_ready(spanwise, seconds=30):
 
 
 def is_whole(trace):
-    """Whether it has the four ends of the two calls, one under the other, on their hosts."""
+    """Whether the trace has the four ends of the two calls, nested, on the right hosts."""
     ends = [(span["host"], span["capture"], span["depth"]) for span in trace["spans"]]
     return ends == [("alpha", "client-process", 0), ("alpha", "server-process", 1), ("alpha", "client-process", 2),
                     ("beta", "server-process", 3)]
@@ -98,10 +99,10 @@ def traces(spanwise):
 
 
 def is_right(clock):
-    """Whether what is told of the two clocks holds the truth, and is near it."""
+    """Whether the reported clock difference contains the truth and is close to it."""
     ahead, uncertain = int(clock["ahead_nano"]), int(clock["uncertainty_nano"])
     truth = {("alpha", "beta"): -BEHIND_SECONDS, ("beta", "alpha"): BEHIND_SECONDS}[clock["reference"], clock["host"]]
-    # The namespace's offset is exact but for what an agent's own two clocks move meanwhile.
+    # The namespace's offset is exact, except for drift between an agent's own two clocks.
     return abs(ahead - truth * 10**9) <= uncertain + 1_000_000 and uncertain < 100_000_000
 
 
@@ -116,7 +117,7 @@ def case(checks, program, folder):
             config = folder / f"{host}.toml"
             config.write_text(f'[agent]\nonly = "netns={name}"\n')
             late = ["unshare", "--time", "--monotonic", str(BEHIND_SECONDS)] if host == "beta" else []
-            # Its own time begins with what the program becomes after the next fork.
+            # A process enters its time namespace at the next fork.
             late += ["--fork", "--kill-child=SIGTERM"] if late else []
             stack.enter_context(running(*late, program, "agent", f"--config={config}", f"--host={host}",
                                         f"--server=http://127.0.0.1:{spanwise.grpc}", log=folder / f"{host}.log"))
@@ -128,7 +129,7 @@ def case(checks, program, folder):
         if not checks.check("both agents report", agents_ready(spanwise)):
             print("".join((folder / f"{host}.log").read_text(errors="replace") for host in HOSTS))
             return
-        # What the agents have to find out of the programs first.
+        # Time for the agents to examine the programs.
         time.sleep(3)
         for _ in range(CALLS):
             run(*inside("alpha"), "curl", "--silent", "--max-time", "5", f"http://{HOSTS['alpha']}:8080/buy")

@@ -1,4 +1,4 @@
-"""OTLP trace requests in protobuf, written by hand: the tests need nothing installed."""
+"""OTLP trace requests in protobuf, encoded by hand, so that the tests need no packages."""
 
 import http.client
 import os
@@ -25,8 +25,9 @@ def _text(key, value):
 
 
 def spans(count, service="bad-input", padding=0):
-    """ExportTraceServiceRequest with so many spans, each a trace of its own,
-    with `padding` bytes that do not compress."""
+    """ExportTraceServiceRequest with this many spans, each in its own trace, with `padding`
+    incompressible bytes.
+    """
     now = time.time_ns()
     body = b""
     for _ in range(count):
@@ -41,13 +42,12 @@ def spans(count, service="bad-input", padding=0):
 
 
 def post(port, body, content_type="application/x-protobuf", headers=None, timeout=60):
-    """(status, headers, body); status 0 where the server closed the connection
-    before it answered."""
+    """(status, headers, body); status 0 if the server closed the connection without a response."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         connection.request("POST", "/v1/traces", body, {"Content-Type": content_type} | (headers or {}))
     except OSError:
-        pass  # refused in mid-body: the answer may be there all the same
+        pass  # refused during the body: there may still be a response
     try:
         response = connection.getresponse()
         return response.status, response.headers, response.read()

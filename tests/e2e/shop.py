@@ -16,7 +16,7 @@ FRONT = "127.0.0.1:8080"
 
 
 class Shop:
-    """Up on entering, gone on leaving."""
+    """Started on entering, stopped on leaving."""
 
     def __init__(self, truth, otlp_port, log):
         self.truth, self.otlp_port, self.log = truth, otlp_port, log
@@ -42,7 +42,7 @@ class Shop:
             raise
 
     def load(self, concurrency, requests, seed):
-        """Runs customers; what they say of it."""
+        """Runs customers. Returns their report."""
         done = subprocess.run(
             [sys.executable, str(DEMO / "loadgen" / "loadgen.py"), "--concurrency", str(concurrency),
              "--requests", str(requests), "--seed", str(seed)],
@@ -54,7 +54,7 @@ class Shop:
 
 
 def request(method, path, body=None, address=FRONT, timeout=30):
-    """One request on a connection of its own, with a call id: (status, id, when it ended)."""
+    """One request on a new connection, with a call id: (status, id, end time)."""
     call = secrets.token_hex(8)
     connection = http.client.HTTPConnection(address, timeout=timeout)
     try:

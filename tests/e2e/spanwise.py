@@ -1,4 +1,4 @@
-"""Runs the real program and asks its API."""
+"""Runs the real program and queries its API."""
 
 import contextlib
 import http.client
@@ -28,7 +28,7 @@ def binary(given=None):
 
 
 def free_ports(count):
-    """Ports that nothing listens on."""
+    """Free ports."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -37,7 +37,7 @@ def free_ports(count):
 
 
 class Spanwise:
-    """`spanwise up` (or `server`) on ports of its own."""
+    """`spanwise up` (or `server`) on free ports."""
 
     def __init__(self, program, data, log, command="up", config=SHOP_CONFIG, more=()):
         self.program, self.data, self.log_path = program, Path(data), Path(log)
@@ -52,7 +52,7 @@ class Spanwise:
         return [str(self.program), self.command, f"--data={self.data}", f"--config={self.config}", *where, *self.more]
 
     def start(self, seconds=30):
-        """Starts it and waits until it answers; the seconds that took."""
+        """Starts it and waits until it answers. Returns the seconds that it took."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SPANWISE_")}
         start = time.monotonic()
         with open(self.log_path, "ab") as log:
@@ -71,7 +71,9 @@ class Spanwise:
             time.sleep(0.05)
 
     def stop(self, seconds=15):
-        """Ends it in good order: (exit code, seconds); killed and None after too long."""
+        """Stops it cleanly: (exit code, seconds). After the timeout it is killed, and the exit
+        code is None.
+        """
         start = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
         try:
@@ -106,11 +108,11 @@ class Spanwise:
         return self.get("sql", query=query)["rows"]
 
     def spans(self):
-        """How many spans it has."""
+        """Number of stored spans."""
         return int(self.sql("SELECT count(*) FROM spans")[0][0])
 
     def wait_quiet(self, seconds=30, still=2.5):
-        """Waits until no more spans come; how many there are."""
+        """Waits until no more spans arrive. Returns their number."""
         deadline = time.monotonic() + seconds
         count, since = -1, time.monotonic()
         while time.monotonic() < deadline:
@@ -156,6 +158,6 @@ def trace_ids(spanwise, start_unix_nano):
 
 
 def traces(spanwise, start_unix_nano):
-    """All traces that began after a time, whole."""
+    """All complete traces that began after a time."""
     api = Api(spanwise.http)
     return [api.get(f"traces/{each}") for each in trace_ids(spanwise, start_unix_nano)]

@@ -1,4 +1,4 @@
-"""What the shop says of itself: which call was made while which was served."""
+"""The shop's own records: which call was made while which one was served."""
 
 import json
 from collections import Counter
@@ -13,7 +13,7 @@ RUNTIMES = {
 
 @dataclass(frozen=True)
 class Call:
-    """One hop. `serving` names the hop in whose service it was made."""
+    """One hop. `serving` is the hop that was being served."""
 
     made: str
     serving: str | None
@@ -29,7 +29,7 @@ class Call:
 
 
 def read(directory, end_after_nano=0):
-    """Calls by id, of those that ended after a time."""
+    """Calls by id that ended after a time."""
     found = {}
     for path in sorted(Path(directory).glob("*.jsonl")):
         for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -51,8 +51,9 @@ def read(directory, end_after_nano=0):
 
 
 def of_customers(calls):
-    """Those that belong to a request of the load generator, each with the id
-    of that request: {made: root}. Health checks have no place in a tree."""
+    """Calls that belong to a request of the load generator, with the id of that request: {made:
+    root}. Health checks are not part of a tree.
+    """
     roots = {}
     for call in calls.values():
         path, at = [], call
@@ -69,8 +70,9 @@ def of_customers(calls):
 
 
 def check(directory):
-    """Whether the truth is one: every request a tree whose calls lie within
-    the calls that they serve. The number of problems, each printed."""
+    """Checks the truth itself: every request is a tree whose calls lie within the calls that they
+    serve. Prints each problem and returns their number.
+    """
     calls = read(directory)
     roots = of_customers(calls)
     problems = 0
@@ -82,7 +84,7 @@ def check(directory):
             print(f"{call.service}: {call.made} was made for {call.serving}, which nobody made")
             problems += 1
         elif call.made in roots:
-            # nginx writes milliseconds, Node's clock drifts from the kernel's.
+            # nginx has milliseconds, and Node's clock drifts from the kernel's.
             slack = 5_000_000
             if call.start_unix_nano < parent.start_unix_nano - slack or call.end_unix_nano > parent.end_unix_nano + slack:
                 print(f"{call.service}: {call.made} does not lie within {parent.service}'s {parent.made}")

@@ -1,4 +1,4 @@
-"""When a request is there as a complete tree."""
+"""The time until a request is a complete tree."""
 
 import time
 
@@ -8,8 +8,9 @@ from spanwise import Api, traces
 
 
 def visible_after(spanwise, shop, call, start_unix_nano, ended, app_spans=0, limit=15):
-    """Seconds from a request's end until the API shows both sides of each of
-    its hops, and so many SDK spans, in one tree; infinity where it never does."""
+    """Seconds from a request's end until the API shows both sides of each of its hops, and this
+    many SDK spans, in one tree; infinity after the timeout.
+    """
     while time.time() - ended < limit:
         hops = under(truth.read(shop.truth, start_unix_nano), call)
         spans = compare.Spans(traces(spanwise, start_unix_nano))
@@ -25,7 +26,7 @@ def visible_after(spanwise, shop, call, start_unix_nano, ended, app_spans=0, lim
 
 
 def under(calls, call):
-    """The call and all that were made for it."""
+    """The call and all calls that were made for it."""
     found, made_for = {call}, {}
     for made, each in calls.items():
         made_for.setdefault(each.serving, []).append(made)
@@ -38,7 +39,7 @@ def under(calls, call):
 
 
 def spans_of_call(spanwise, call, start_unix_nano, capture, seconds=8):
-    """Spans of one call as seen from one side, once there are any."""
+    """Spans of one call from one side, once there are any."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = compare.Spans(traces(spanwise, start_unix_nano)).by_call.get((call, capture))
@@ -49,6 +50,6 @@ def spans_of_call(spanwise, call, start_unix_nano, capture, seconds=8):
 
 
 def status_of(spanwise):
-    """The status document, and how long it took."""
+    """The status document, and the time that it took."""
     start = time.monotonic()
     return Api(spanwise.http).get("status"), time.monotonic() - start

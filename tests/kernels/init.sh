@@ -1,5 +1,6 @@
 #!/bin/busybox sh
-# The machine's first and last program. HOOK, TESTED_HOOK, ROUNDS and FILE_BYTES come from the kernel's command line.
+# The only program of the virtual machine. HOOK, TESTED_HOOK, ROUNDS and FILE_BYTES come from the
+# kernel's command line.
 /bin/busybox --install -s /bin
 export PATH=/bin:/usr/bin:/usr/sbin:/sbin
 mount -t proc proc /proc
@@ -17,7 +18,7 @@ redis-server --port 6379 --unixsocket /tmp/redis.sock --save '' > /dev/null &
 head -c "$FILE_BYTES" /dev/zero > /tmp/file
 spanwise server --data /data/spans --zipkin off --jaeger-grpc off --jaeger-http off --jaeger-udp-compact off \
     --jaeger-udp-binary off --http 127.0.0.1:8000 > /tmp/server.log 2>&1 &
-# Until it answers; a computed machine is slow.
+# Waits until it answers. An emulated machine is slow.
 for second in $(seq 60); do
     curl -sf -o /dev/null http://127.0.0.1:8000/api/v1/status && break
     sleep 1

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The agent on other kernels: Debian's, each in a virtual machine that QEMU computes.
+"""The agent on other kernels: Debian's, each in a virtual machine emulated by QEMU.
 
-A machine has nginx, redis-server, curl, redis-cli, a server and an agent in its memory, and
-nothing else. In it each client asks the same a few times, in plaintext and TLS, and the spans
-are counted: as many of each kind as requests, on both sides. Then the tests of the kernel side
-run there (capture/agent/tests/kernel.rs): every call, as the hooks show it.
+The virtual machine contains nginx, redis-server, curl, redis-cli, a server and an agent in its
+memory, and nothing else. Each client sends the same requests a few times, in plaintext and TLS,
+and the spans are counted: as many of each kind as requests, on both sides. Then the tests of the
+kernel side run there (capture/agent/tests/kernel.rs): every call with every hook.
 
     kernels.py --spanwise target/release/spanwise [--release bookworm] [--hook sys-exit-raw]
 """
@@ -23,14 +23,14 @@ import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 MIRROR = "http://deb.debian.org/debian/"
-# Debian's release -> the hooks that are chosen on its kernel.
+# Debian's release -> the hooks that the agent chooses on its kernel.
 RELEASES = {"bullseye": "sys-exit-btf", "bookworm": "inet-fexit", "trixie": "sock-length"}
 BOOT_SECONDS = 900
 PROGRAMS = ("nginx", "redis-server", "redis-cli", "curl", "openssl")
 ROUNDS = 5
-# What nginx serves by sendfile.
+# Size of the file that nginx serves with sendfile.
 FILE_BYTES = 300000
-# Service, kind, operation and status of what is asked ROUNDS times each.
+# Service, kind, operation and status of each request, made ROUNDS times.
 EXPECTED = {
     ("curl", "client", "GET /bad", "error"), ("curl", "client", "GET /plain", "unset"),
     ("curl", "client", "GET /file", "unset"), ("nginx:8080", "server", "GET /file", "unset"),
@@ -41,7 +41,7 @@ EXPECTED = {
     ("redis-cli", "client", "GET", "unset"), ("redis-cli", "client", "SET", "unset"),
     ("redis-server:6379", "server", "GET", "unset"), ("redis-server:6379", "server", "SET", "unset"),
 }
-# Over a Unix socket: not with hooks at the end of each system call.
+# Over a Unix socket. Not with hooks at the end of each system call.
 EXPECTED_UNIX = {("redis-cli", "client", "INCR", "unset"), ("redis-server:6379", "server", "INCR", "unset")}
 
 
@@ -50,7 +50,7 @@ def fail(text):
 
 
 def fetch(path):
-    """A file of Debian's mirror."""
+    """A file from Debian's mirror."""
     try:
         with urllib.request.urlopen(MIRROR + path, timeout=120) as reply:
             return reply.read()
@@ -59,7 +59,7 @@ def fetch(path):
 
 
 def kernel(release, directory):
-    """The newest kernel of a release, for machines of clouds: its image."""
+    """The image of a release's newest cloud kernel."""
     packages = lzma.decompress(fetch(f"dists/{release}/main/binary-amd64/Packages.xz")).decode()
     names = [re.search(r"^Filename: (.*)$", one, re.M)[1] for one in packages.split("\n\n")
              if re.match(r"Package: linux-image-\d[^\n]*-cloud-amd64\n", one)]
@@ -73,7 +73,7 @@ def kernel(release, directory):
 
 
 def put(root, source, target=None):
-    """A file in the machine, links followed."""
+    """Adds a file to the virtual machine, following links."""
     target = root / (target or str(source)).lstrip("/")
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.exists():
@@ -81,7 +81,7 @@ def put(root, source, target=None):
 
 
 def put_program(root, source, target=None):
-    """A program and the libraries that it loads."""
+    """Adds a program and its libraries."""
     put(root, source, target)
     said = subprocess.run(["ldd", source], capture_output=True, text=True).stdout
     for library in re.findall(r"(/\S+) \(0x", said):
@@ -89,7 +89,7 @@ def put_program(root, source, target=None):
 
 
 def tests():
-    """The tests of the kernel side, compiled."""
+    """The compiled tests of the kernel side."""
     command = ["cargo", "test", "--release", "--locked", "-p", "spanwise-capture-agent", "--test", "kernel",
                "--no-run", "--message-format", "json-render-diagnostics"]
     made = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=HERE.parent.parent, check=True).stdout
@@ -98,7 +98,7 @@ def tests():
 
 
 def initrd(spanwise, directory):
-    """All files of the machine."""
+    """All files of the virtual machine."""
     root = directory / "root"
     for name in ("bin", "proc", "sys", "dev", "tmp", "data", "etc", "run", "var/log/nginx", "var/lib/nginx"):
         (root / name).mkdir(parents=True)
@@ -122,7 +122,9 @@ def initrd(spanwise, directory):
 
 
 def boot(image, files, choice, hook):
-    """What a machine says until it ends, where the agent is told to use `choice`, and tests `hook`."""
+    """The output of a virtual machine in which the agent must use `choice` and the tests use
+    `hook`.
+    """
     arguments = f"console=ttyS0 panic=1 quiet mitigations=off HOOK={choice} TESTED_HOOK={hook} ROUNDS={ROUNDS} FILE_BYTES={FILE_BYTES}"
     command = ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "3000", "-smp", "2", "-nographic",
                "-no-reboot", "-kernel", image, "-initrd", files, "-append", arguments]
@@ -134,7 +136,7 @@ def boot(image, files, choice, hook):
 
 
 def judge(said, hook):
-    """What is wrong, as text; nothing if all is well."""
+    """The problems as text; empty if there are none."""
     answer = next((line for line in said.splitlines() if line.startswith('{"columns"')), None)
     if not answer:
         return "no spans were asked for:\n" + said[-3000:]

@@ -1,5 +1,6 @@
-"""Gets and builds what servers and clients need, below target/matrix; what is
-there already is left alone."""
+"""Downloads and builds what servers and clients need, below target/matrix. Existing files are
+kept.
+"""
 
 import json
 import os
@@ -25,7 +26,7 @@ PACKAGES = [
     "bind9-dnsutils", "curl", "dnsmasq-base", "libpq5", "mariadb-client", "mariadb-server", "memcached", "mosquitto",
     "nats-server", "openssl", "php-fpm", "postgresql", "rabbitmq-server", "redis-server", "redis-tools", "wget",
 ]
-# Where these come from is the user's choice.
+# The user chooses how to install these.
 PROGRAMS = {"nginx": "nginx-light", "node": "nodejs", "javac": "default-jdk-headless", "mvn": "maven", "go": "golang-go"}
 MODULES = [line.split("==")[0] for line in (HERE / "requirements.txt").read_text().split()]
 
@@ -44,7 +45,7 @@ def packages():
     if os.geteuid() != 0:
         raise SystemExit(f"missing packages; install them first: sudo {' '.join(command)}")
     print(f"installing {', '.join(missing)}", flush=True)
-    # Installing a server must not start one here.
+    # Installing a server must not start it.
     policy = Path("/usr/sbin/policy-rc.d")
     ours = not policy.exists()
     if ours:
@@ -60,7 +61,7 @@ def packages():
 
 
 def step(what, result, sources, work):
-    """Makes `result` where it is older than what it is made of."""
+    """Builds `result` if it is older than its sources."""
     if result.exists() and all(source.stat().st_mtime <= result.stat().st_mtime for source in sources):
         return
     print(f"making {what}", flush=True)
@@ -79,12 +80,12 @@ def go():
 
 
 def ferretdb():
-    """Its module lacks a file that its own build makes, and so is built from a copy."""
+    """The module lacks a generated file, and so is built from a copy."""
     fetch = ["go", "mod", "download", "-json", f"{FERRETDB_MODULE}@{FERRETDB_VERSION}"]
     module = json.loads(subprocess.run(fetch, check=True, capture_output=True, cwd=BUILT).stdout)["Dir"]
     copy = BUILT / "ferretdb-module"
     shutil.rmtree(copy, ignore_errors=True)
-    # What the module cache holds cannot be written to.
+    # The module cache is read-only.
     shutil.copytree(module, copy, copy_function=shutil.copyfile)
     for directory in (copy, *(path for path in copy.rglob("*") if path.is_dir())):
         directory.chmod(0o755)
@@ -118,7 +119,7 @@ def install():
 
 
 def into_venv():
-    """Goes on as the Python that has the clients' modules."""
+    """Restarts with the Python that has the clients' modules."""
     python = VENV / "bin" / "python"
     if Path(sys.prefix) == VENV:
         # Read by the servers of ../recorded.

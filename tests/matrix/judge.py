@@ -1,4 +1,4 @@
-"""Compares the spans of a run with what its client says it did."""
+"""Compares the spans of a run with the client's own records."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ SAME_CALL_NANO = 1000
 
 @dataclass(frozen=True)
 class Op:
-    """One request, as its client knows it: its span's operation, whether it
-    failed (to its server, too, unless said otherwise), and its status code where
-    that matters."""
+    """One request according to its client: its span's operation, whether it failed (also for its
+    server, unless stated otherwise), and its status code if relevant.
+    """
 
     name: str
     failed: bool = False
@@ -25,14 +25,14 @@ class Op:
                    note.get("server_failed"))
 
     def at(self, side):
-        """What the span on this side must say."""
+        """The expected span on this side."""
         failed = self.failed if side == "client" or self.server_failed is None else self.server_failed
         return self.name, failed, self.code
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A span, as far as it is judged."""
+    """The evaluated parts of a span."""
 
     span: str
     parent: str | None
@@ -50,8 +50,9 @@ class Seen:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a cell passes, and what is wrong if it does not: how many of how many
-    requests are as they should be, and how many spans are what no request was."""
+    """Whether a cell passes, and otherwise the reason: the number of correct requests, and the
+    number of spans without a request.
+    """
 
     passes: bool
     detail: str = ""
@@ -61,13 +62,13 @@ class Verdict:
 
 
 def in_order(spans):
-    """By time; of one call's messages, by the sequence numbers of one connection."""
+    """By time, and within one call by the sequence numbers of one connection."""
     spans = sorted(spans, key=lambda span: span.start_nano)
     first, call, ends = {}, {}, 0
     for span in spans:
         if span.request_seq is not None:
             first.setdefault(span.client_port, span.request_seq)
-        # What one call moved has one time, but for a nanosecond of rounding.
+        # Messages of one call have the same time, within a nanosecond.
         if span.start_nano > ends:
             ends = span.start_nano + SAME_CALL_NANO
         call[span.span] = ends
@@ -75,7 +76,7 @@ def in_order(spans):
     def place(span):
         if span.request_seq is None:
             return 0
-        # Numbers wrap at 2^32; a negative distance stays one.
+        # Sequence numbers wrap at 2^32. A negative distance stays negative.
         return (span.request_seq - first[span.client_port] + 2**31) % 2**32
 
     return sorted(spans, key=lambda span: (call[span.span], span.client_port, place(span)))
@@ -106,10 +107,10 @@ def judge(ops, spans, side, ordered):
 
 
 def joined(ops, spans):
-    """How many of the requests that both sides saw are one hop: (joined, all)."""
+    """Number of requests captured on both sides that form a hop: (joined, all)."""
     names = {op.name for op in ops if set(op.sides) == set(SIDES)}
     by_id = {span.span: span for span in spans if span.name in names}
-    # Of a request the client's span is the parent, of a delivery the server's.
+    # The client's span is the parent of a request, and the server's of a delivery.
     hops = sum(span.name == by_id[span.parent].name and span.side != by_id[span.parent].side
                for span in by_id.values() if span.parent in by_id)
     return hops, max(sum(span.side == side for span in by_id.values()) for side in SIDES)

@@ -1,4 +1,4 @@
-"""The judge must not pass what is wrong."""
+"""The judge must reject wrong spans."""
 
 import unittest
 

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
-"""Which protocols are read, as a run against real servers and clients shows it.
+"""Which protocols are parsed, tested with real servers and clients.
 
     matrix.py [--spanwise PROGRAM] [--only NAME …] [--write FILE] [--keep]
     matrix.py --install
 
-Every server is started, in plain text and over TLS, under the agent; a client
-asks it one thing after another, then ahead of the answers, then several things at
-once on one connection. A cell passes if each request makes exactly one span on
-that side, with the right operation and status, in the right order where there is
-one. Ends with exit code 1 where a cell is not as expected: a gap that has closed
-counts as such, too.
+Every server is started, in plaintext and with TLS, under the agent. A client sends requests
+sequentially, then pipelined, then concurrently on one connection. A cell passes if each request
+makes exactly one span on that side, with the right operation and status, and in the right order if
+there is one. Exits with 1 if a cell is not as expected. A gap that has closed is also unexpected.
 
 Needs the right to load eBPF programs, and what `--install` installs.
 """
@@ -37,12 +35,11 @@ from rows import ROWS, TLS  # noqa: E402
 from spanwise import Spanwise, binary  # noqa: E402
 
 CLIENT_SECONDS = 90
-# Spans are looked for until all are there or this long, and a while longer for
-# those that should not be.
+# Maximum time to wait for expected spans, and time to wait for unexpected ones.
 SPANS_SECONDS, QUIET_SECONDS = 8, 1.2
-# How far the agent may be behind, with all that this machine does.
+# Maximum delay of the agent on a busy host.
 MARKER_SECONDS = 60
-# After a server or a library is first seen: its probes are set by then.
+# Time for attaching probes after a server or a library is first seen.
 PROBES_SECONDS = 1.0
 TRIES, LOST_PAUSE_SECONDS = 6, 5
 COLUMNS = """encode(span_id, 'hex'), encode(assembled_parent, 'hex'), capture, protocol, operation, status, status_code,
@@ -50,16 +47,17 @@ COLUMNS = """encode(span_id, 'hex'), encode(assembled_parent, 'hex'), capture, p
 
 
 class Broken(Exception):
-    """A server or client did not do what it was started for."""
+    """A server or client failed."""
 
 
 class Behind(Broken):
-    """The agent has more to read than it can."""
+    """The agent cannot keep up."""
 
 
 class Marker:
-    """A request of our own: what was before it has been read when it is seen, and it is known what that
-    belongs to when its two sides are one hop."""
+    """A marker request. When its span is stored, earlier events have been read. When its two sides
+    are joined, earlier parents are known.
+    """
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -77,7 +75,7 @@ class Marker:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def wait(self, spanwise):
-        """Until all that has happened so far is stored, with its parents."""
+        """Waits until everything so far is stored with its parents."""
         since, deadline = time.time_ns(), time.monotonic() + MARKER_SECONDS
         urllib.request.urlopen(f"http://127.0.0.1:{self.port}/marker", timeout=10).close()
         while not int(spanwise.sql(f"SELECT count(*) FROM spans WHERE server_port = {self.port} "
@@ -91,14 +89,14 @@ MARKER = Marker()
 
 
 def spans(spanwise, server, since_nano):
-    """What the agent saw at a server since then, oldest first."""
+    """What the agent captured at a server since then, oldest first."""
     rows = spanwise.sql(f"""SELECT {COLUMNS} FROM spans WHERE start_unix_nano >= {since_nano}
         AND server_port = {server.port} ORDER BY start_unix_nano LIMIT 5000""")
     found = []
     for span, parent, capture, protocol, operation, status, code, start, error, address, port, request, response in rows:
         if address not in (server.address, None):
             continue
-        # A broker hands over messages: of that, its client serves.
+        # A broker delivers messages. The client is the server of such a span.
         handed_over = operation.startswith("deliver ")
         side = "client" if (capture == "client-process") != handed_over else "server"
         found.append(Seen(span, parent, side, protocol, operation, status == "error", code, int(start), port, request,
@@ -107,13 +105,13 @@ def spans(spanwise, server, since_nano):
 
 
 def settle(spanwise, server, since_nano, count):
-    """The spans when no more come; `count` are expected."""
+    """The spans when no more arrive; `count` are expected."""
     deadline, quiet, seen = time.monotonic() + SPANS_SECONDS, None, []
     while time.monotonic() < deadline:
         now = spans(spanwise, server, since_nano)
         if now != seen or quiet is None:
             seen, quiet = now, time.monotonic()
-        # Parents are known within the second after, but where the machine is busy.
+        # Parents are known within the next second, unless the host is busy.
         elif len(seen) >= count and time.monotonic() - quiet > QUIET_SECONDS:
             return now
         time.sleep(0.3)
@@ -121,7 +119,7 @@ def settle(spanwise, server, since_nano, count):
 
 
 def ask(row, server, mode, certificate, log):
-    """Runs the client; what it says it did."""
+    """Runs the client. Returns its records."""
     command = [*row.command, mode, str(getattr(server, "asked_port", server.port)),
                *([str(certificate)] if certificate else [])]
     log.write(f"\n$ {' '.join(command)}\n")
@@ -141,8 +139,9 @@ def counters(spanwise):
 
 
 def run_mode(spanwise, row, encryption, mode, server, certificate, log):
-    """A mode's cell. Where the agent lost events in the meantime, because of what
-    else this machine does, it is run again."""
+    """The cell of a mode. If the agent lost events meanwhile, because the host was busy, the cell
+    is run again.
+    """
     for left in reversed(range(TRIES)):
         try:
             cell, lost = try_mode(spanwise, row, encryption, mode, server, certificate, log)
@@ -159,7 +158,7 @@ def run_mode(spanwise, row, encryption, mode, server, certificate, log):
 
 
 def try_mode(spanwise, row, encryption, mode, server, certificate, log):
-    """A mode's cell, and how many events were lost."""
+    """The cell of a mode, and the number of lost events."""
     before, since = counters(spanwise), time.time_ns()
     ops = ask(row, server, mode, certificate, log)
     MARKER.wait(spanwise)
@@ -182,12 +181,12 @@ def try_mode(spanwise, row, encryption, mode, server, certificate, log):
 
 
 def run_row(spanwise, row, encryption, log):
-    """The cells of a row's half: mode to cell."""
+    """The cells of half a row: mode to cell."""
     cells = {}
     with row.start(encryption == TLS) as server:
         certificate = server.directory / "certificate.pem" if encryption == TLS else None
         if encryption == TLS:
-            # What ends soon after it has begun is not read the first time.
+            # A process that ends soon after its start is not examined the first time.
             time.sleep(PROBES_SECONDS)
             ask(row, server, row.modes[0], certificate, log)
             time.sleep(PROBES_SECONDS)
@@ -198,11 +197,11 @@ def run_row(spanwise, row, encryption, log):
 
 
 def run(spanwise, rows, log):
-    """Cells by row, encryption and mode; what broke stands for its cells."""
+    """Cells by row, encryption and mode. An error takes the place of its cells."""
     found, broke = {}, []
     for row in rows:
         for encryption in row.encryptions:
-            # A server or client that fails by itself says nothing of the agent.
+            # A server or client that fails by itself says nothing about the agent.
             for last in (False, True):
                 try:
                     found[row.name, encryption] = run_row(spanwise, row, encryption, log)
@@ -215,7 +214,7 @@ def run(spanwise, rows, log):
 
 
 def interrupted(*_):
-    # Once: a second one must not cut the stopping short.
+    # Only once: a second signal must not interrupt the cleanup.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
@@ -251,13 +250,13 @@ def main():
         return install.install()
     install.into_venv()
     rows, program = chosen(options.only), binary(options.spanwise)
-    # Whatever was started ends with this.
+    # Ends everything that was started.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupted)
 
     work = Path(tempfile.mkdtemp(prefix="spanwise-matrix-"))
     config = work / "spanwise.toml"
-    # What else this machine does is watched as well.
+    # The host's other traffic is captured, too.
     config.write_text('[agent]\nring_bytes = "64MiB"\n')
     spanwise = Spanwise(program, work / "data", work / "spanwise.log", config=config)
     keep = options.keep

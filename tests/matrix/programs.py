@@ -1,4 +1,4 @@
-"""Servers beside those of ../recorded: such as the matrix brings itself."""
+"""Servers that the matrix adds to those of ../recorded."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ GO = BUILT / "go-matrix"
 
 
 class Own(Encrypting):
-    """A program of ours: it is given `serve PORT`, and for TLS certificate and key."""
+    """One of our programs. Its arguments are `serve PORT`, and for TLS certificate and key."""
 
     def __init__(self, *command, tls=False):
         super().__init__(tls)
@@ -53,12 +53,12 @@ DUBBO_CLIENT = ["java", "-Xmx256m", "-Djava.net.preferIPv4Stack=true", *servers.
 
 class Dubbo(Server):
     def start(self):
-        # It does not take loopback addresses that it knows as such: this is 127.0.0.1.
+        # Dubbo does not accept addresses that it recognises as loopback. This is 127.0.0.1.
         return self.spawn(*DUBBO_CLIENT, "provide", self.port, env=os.environ | {"DUBBO_IP_TO_BIND": "2130706433"})
 
 
 class DnsPort(Dnsmasq):
-    """Datagrams are watched at the port of DNS alone; others use it as well."""
+    """Only the DNS port is watched, and other programs use it, too."""
 
     address, own_port = "127.0.88.53", 53
 
@@ -73,7 +73,7 @@ PAGES = {
 
 
 class PhpBehindNginx(Php):
-    """php-fpm; clients ask `asked_port`, which is nginx's."""
+    """php-fpm. Clients connect to `asked_port`, which is nginx's."""
 
     def __init__(self):
         super().__init__(PAGES)

@@ -11,15 +11,14 @@ from versions import of_servers
 
 @dataclass(frozen=True)
 class Half:
-    """One side of a cell: what was judged, the gap that is known, and the protocols
-    of the spans that there were."""
+    """One side of a cell: the verdict, the known gap, and the protocols of the spans."""
 
     verdict: Verdict
     gap: Gap | None
     protocols: set
 
     def complaint(self):
-        """What is not as expected, if anything is."""
+        """What is not as expected, if anything."""
         if self.gap is None:
             return None if self.verdict.passes else self.verdict.detail
         if self.gap.holds(self.verdict, self.protocols):
@@ -38,8 +37,9 @@ class Half:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a mode of a row gave: both halves; how many requests of how many are
-    joined, where both sides pass, and why not all are where that is known."""
+    """The result of a row's mode: both halves; the number of joined requests, if both sides pass;
+    and why not all are, if known.
+    """
 
     halves: dict
     requests: int
@@ -47,7 +47,7 @@ class Cell:
     unjoined: str | None
 
     def complaint(self, side):
-        """What is not as expected on a side, if anything is."""
+        """What is not as expected on a side, if anything."""
         found = self.halves[side].complaint()
         if found is None and self.hops and self.hops[0] < self.hops[1] and not self.unjoined:
             return f"only {self.hops[0]} of {self.hops[1]} requests are joined with their other side"
@@ -62,7 +62,7 @@ class Cell:
 
 
 class Notes:
-    """Footnotes, numbered as they are met."""
+    """Footnotes, numbered in order of appearance."""
 
     def __init__(self):
         self.numbers = {}
@@ -76,7 +76,7 @@ class Notes:
 
 
 def count(found):
-    """How many cells are as expected, and which are not."""
+    """The number of cells that are as expected, and the others."""
     passed, failed = 0, []
     for (name, encryption), cells in found.items():
         for mode, cell in cells.items():

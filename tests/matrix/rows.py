@@ -1,5 +1,4 @@
-"""What the matrix has rows for: a protocol, a server and a client of it, and what
-is known not to be read."""
+"""The rows of the matrix: a protocol, a server and a client, and known gaps."""
 
 import re
 import sys
@@ -19,16 +18,17 @@ PLAIN, TLS = "plaintext", "TLS"
 
 @dataclass(frozen=True)
 class Gap:
-    """What is known not to pass, and why. `instead` is the protocol of the span
-    that there must be in its place, where there is one. Of what is read `partly`,
-    some or all requests have their spans, and there are no others."""
+    """A known gap, and its reason. `instead` is the protocol of the span that must be in its
+    place, if any. If the protocol is `partly` parsed, some or all requests have their spans, and
+    there are no others.
+    """
 
     reason: str
     instead: str | None = None
     partly: bool = False
 
     def holds(self, verdict, protocols):
-        """Whether a verdict, and the protocols of the spans there, are such."""
+        """Whether a verdict, and the protocols of the spans, match this gap."""
         if self.partly:
             return verdict.passes or verdict.more == 0
         return not verdict.passes and (self.instead is None or self.instead in protocols)
@@ -40,18 +40,18 @@ class Row:
     protocol: str
     server: str
     client: str
-    start: Callable  # (tls) -> a Server of ../recorded
+    start: Callable  # (tls) -> a server of ../recorded
     command: list  # of the client, before MODE PORT [CERTIFICATE]
     modes: tuple = MODES
     encryptions: tuple = (PLAIN, TLS)
-    # Modes in which answers or deliveries come as they will.
+    # Modes in which responses or deliveries have no order.
     unordered: tuple = ()
     # (encryption, mode or "*", side or "*") -> Gap
     gaps: dict = field(default_factory=dict)
-    # Operations with which a client sets itself up, and which are not judged.
+    # Operations of a client's setup, which are not evaluated.
     setting_up: str = "$^"
-    # (encryption, mode) to why not every request's two spans are joined by their
-    # TCP sequence numbers.
+    # (encryption, mode) to the reason why not all requests' spans are joined by TCP sequence
+    # numbers.
     unjoined: dict = field(default_factory=dict)
 
     def gap(self, encryption, mode, side):

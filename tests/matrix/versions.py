@@ -1,4 +1,4 @@
-"""Which versions of servers and clients were run."""
+"""The versions of the tested servers and clients."""
 
 import importlib.metadata
 import re
@@ -19,7 +19,7 @@ def of_modules():
 
 
 def of_programs():
-    """What comes from where its user likes."""
+    """Programs that the user installed."""
     found = []
     for command in (["nginx", "-v"], ["node", "--version"], ["java", "-version"], ["go", "version"]):
         done = subprocess.run(command, capture_output=True, text=True)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Records what real clients and real servers say to each other.
+"""Records the traffic between real clients and real servers.
 
     record.py [PROTOCOL[/SCENARIO] ...]
 
-Each scenario (PROTOCOL/scenarios.py) runs a server behind a relay on 127.0.0.1,
-lets a client talk to it, and writes PROTOCOL/SCENARIO.jsonl: the events that the
-kernel side would report for the client's socket and for the server's (see
-capture/tracer/src/recording.rs for the form). The relay captures as the kernel
-side does: the first 1024 bytes of each transfer, 64 after 16 KiB of one turn.
+Each scenario (PROTOCOL/scenarios.py) runs a server behind a relay on 127.0.0.1, lets a client use
+it, and writes PROTOCOL/SCENARIO.jsonl: the events that the kernel side would report for the
+client's socket and for the server's (see capture/tracer/src/recording.rs for the format). The
+relay captures like the kernel side: the first 1024 bytes of each transfer, and 64 after 16 KiB in
+one direction.
 """
 
 import importlib.util
@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).parent
 
 
 def scenarios():
-    """Every scenario by its name, PROTOCOL/SCENARIO."""
+    """Every scenario by name, PROTOCOL/SCENARIO."""
     found = {}
     for path in sorted(HERE.glob("*/scenarios.py")):
         protocol = path.parent.name

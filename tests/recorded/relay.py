@@ -1,5 +1,6 @@
-"""What the scenarios share: a relay that writes down what goes through it, and
-servers that live as long as a scenario."""
+"""Helpers for scenarios: a relay that records its traffic, and servers that live as long as a
+scenario.
+"""
 
 import json
 import pathlib
@@ -25,7 +26,7 @@ def free_port():
 
 
 class Relay:
-    """Passes connections on to a server and writes down what goes through."""
+    """Forwards connections to a server and records their traffic."""
 
     def __init__(self, port, address="127.0.0.1"):
         self.target = port
@@ -91,7 +92,7 @@ class Relay:
         reset = False
         while True:
             ready, _, _ = select.select([near, far], [], [])
-            # What the server says last is passed on before the client is heard.
+            # The server's last data is forwarded before the client is read.
             source = far if far in ready else near
             sender, receiver = (CLIENT, SERVER) if source is near else (SERVER, CLIENT)
             try:
@@ -153,7 +154,7 @@ class DatagramRelay(Relay):
             far, number = self.peers[peer]
             now = self.now()
             self.datagram(CLIENT, "sent", number, data, now)
-            # The hook on receiving does not see who sent.
+            # The receive hook does not know the sender.
             self.datagram(SERVER, "received", number, data, now + 30_000, knows_peer=False)
             far.send(data)
 
@@ -203,10 +204,10 @@ def wait_for(port, address="127.0.0.1", seconds=60):
 
 
 class Server:
-    """A server process in a directory of its own, gone when the scenario is."""
+    """A server process in a temporary directory."""
 
     address = "127.0.0.1"
-    # Where it must be a certain one; else a free one.
+    # A fixed port, if the server needs one; else a free port.
     own_port = None
 
     def __enter__(self):
@@ -244,5 +245,5 @@ class Server:
         return process
 
     def said(self, characters=2000):
-        """The end of what its processes wrote."""
+        """The end of its processes' output."""
         return (self.directory / "output").read_text(errors="replace")[-characters:]

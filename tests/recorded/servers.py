@@ -1,7 +1,8 @@
-"""The real servers: those that the scenarios record, and that ../matrix asks.
+"""The real servers of the scenarios and of ../matrix.
 
-Each speaks plain text at its `port`, or TLS where it is made with `tls=True`.
-What they need is said in the scenarios of their protocol."""
+Each serves plaintext at its `port`, or TLS if it is created with `tls=True`. The scenarios of a
+protocol say what its servers need.
+"""
 
 import os
 import pathlib
@@ -16,7 +17,7 @@ HERE = pathlib.Path(__file__).parent
 
 
 def certificate(directory, name="shop.example"):
-    """A certificate that its own key signed, and the key."""
+    """A self-signed certificate and its key."""
     run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30",
         "-keyout", directory / "key.pem", "-out", directory / "certificate.pem",
         "-subj", f"/CN={name}",
@@ -25,13 +26,13 @@ def certificate(directory, name="shop.example"):
 
 
 class Encrypting(Server):
-    """A server that can do TLS."""
+    """A server with TLS support."""
 
     def __init__(self, tls=False):
         self.tls = tls
 
     def certificate(self, user=None):
-        """Paths of its certificate and its key, which belong to this user."""
+        """Paths of its certificate and its key, which belong to the current user."""
         chain, key = certificate(self.directory)
         for path in (chain, key):
             path.chmod(0o600)
@@ -41,7 +42,7 @@ class Encrypting(Server):
 
 
 class Nginx(Encrypting):
-    """nginx; `options` are added to what it listens with (`http2`, say)."""
+    """nginx. `options` are added to its `listen` directive (such as `http2`)."""
 
     def __init__(self, *options, tls=False, size=150_000):
         super().__init__(tls)
@@ -180,7 +181,7 @@ max_topic_alias 10
 class RabbitMQ(Encrypting):
     def start(self):
         epmd = free_port()
-        # A broker would leave behind the one that it starts.
+        # Otherwise the broker would start one and leave it behind.
         self.spawn("epmd", "-port", epmd)
         wait_for(epmd)
         (self.directory / "plugins").write_text("[].\n")
@@ -206,7 +207,7 @@ ssl_options.keyfile = {key}
 ssl_options.verify = verify_none
 """)
             self.environment["RABBITMQ_CONFIG_FILE"] = str(config)
-            # It would open this port a second time, without TLS.
+            # RabbitMQ would also open this port without TLS.
             for name in ("RABBITMQ_NODE_IP_ADDRESS", "RABBITMQ_NODE_PORT"):
                 del self.environment[name]
         process = self.spawn("/usr/lib/rabbitmq/bin/rabbitmq-server", env=self.environment)
@@ -252,8 +253,9 @@ CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 
 
 class Kafka(Encrypting):
-    """A broker that names `advertised` as its address, for clients connect again
-    to where it says it is: its own port, or its relay's if it is to have one."""
+    """A broker with `advertised` as its address, because clients reconnect to the advertised
+    address: its own port, or its relay's.
+    """
 
     protocol = "PLAINTEXT"
 
@@ -338,7 +340,7 @@ class Php(Server):
 
 
 class FastcgiNginx:
-    """nginx before a FastCGI server that has a directory."""
+    """nginx in front of a FastCGI server with a directory."""
 
     def __init__(self, server, port, keep):
         self.port = free_port()

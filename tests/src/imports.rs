@@ -1,13 +1,13 @@
-//! The table of allowed imports in ARCHITECTURE.md holds: every crate has a row,
-//! and imports from the workspace nothing that the row does not name.
+//! Checks the table of allowed imports in ARCHITECTURE.md: every crate has a row, and imports from
+//! the workspace only what the row names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-/// Folder of a crate, relative to the repository, to the folders of those that
-/// it imports.
+/// The directory of each crate, relative to the repository, and those of the crates that it
+/// imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 const HEADER: [&str; 2] = ["crate", "may import"];
@@ -45,8 +45,8 @@ fn documented(architecture: &str) -> Imports {
         .collect()
 }
 
-/// What the manifests of the workspace's members say. What only tests import
-/// does not count: it is in no program.
+/// The imports according to the manifests of the workspace's members. Imports of tests do not
+/// count, because they are in no program.
 fn declared() -> Imports {
     let root = repository();
     let workspace = manifest(&root);
@@ -72,7 +72,7 @@ fn declared() -> Imports {
         .collect()
 }
 
-/// `[dependencies]` and `[build-dependencies]`, those of particular targets too.
+/// `[dependencies]` and `[build-dependencies]`, including those for particular targets.
 fn dependency_tables(manifest: &Table) -> Vec<&Table> {
     let targets = manifest.get("target").and_then(Value::as_table);
     std::iter::once(manifest)
@@ -83,7 +83,7 @@ fn dependency_tables(manifest: &Table) -> Vec<&Table> {
         .collect()
 }
 
-/// A sentence for each breach.
+/// A message for each violation.
 fn breaches(documented: &Imports, declared: &Imports) -> Vec<String> {
     let mut found = Vec::new();
     for (folder, imports) in declared {
@@ -120,7 +120,7 @@ fn every_folder_with_a_manifest_is_a_member() {
         for crate_folder in below(&folder).into_iter().chain([folder]) {
             let name = crate_folder.strip_prefix(&root).expect("below the root").to_string_lossy();
             let manifest = crate_folder.join("Cargo.toml");
-            // A workspace of its own is built by its own command.
+            // A separate workspace has its own build command.
             if manifest.exists() && !read(&manifest).contains("\n[workspace]") {
                 assert!(members.contains_key(&*name), "{name} is in no one's build");
             }

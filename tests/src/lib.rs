@@ -1,8 +1,8 @@
-//! Tests of the whole: what no single stage can test for itself.
+//! Tests of the whole project that no single stage can do:
 //!
 //! - `imports`: the table of allowed imports against the manifests
-//! - `siblings`: within crates, of two modules of a folder at most one imports the other
-//! - `e2e/`: the program against real services, run by `make e2e`
+//! - `siblings`: within crates, at most one of two modules in a folder imports the other
+//! - `e2e/`: the program with real services, run by `make e2e`
 
 #[cfg(test)]
 mod imports;

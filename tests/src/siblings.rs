@@ -1,10 +1,10 @@
-//! Within a crate imports go one way as well: of two modules of one folder, at most one
-//! imports the other. What lies above both, in their parent, either may use.
+//! Imports within a crate also go one way: of two modules in one folder, at most one imports the
+//! other. Both may use their parent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Crates of which it holds.
+/// The crates to which this applies.
 const CRATES: [&str; 6] = [
     "capture/protocols",
     "capture/attribution",
@@ -14,7 +14,7 @@ const CRATES: [&str; 6] = [
     "capture/agent",
 ];
 
-/// Modules that do import each other, and why.
+/// Exceptions: modules that import each other, with the reason.
 const EXCEPTIONS: &[([&str; 3], &str)] = &[];
 
 type Module = Vec<String>;
@@ -26,7 +26,7 @@ fn module(path: &str) -> Module {
     path.split("::").filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// What is before a file's tests.
+/// The part of a file before its tests.
 fn without_tests(source: &str) -> String {
     source.split("\n#[cfg(test)]\nmod tests").next().unwrap_or_default().to_owned()
 }
@@ -57,7 +57,7 @@ fn sources(folder: &Path) -> Sources {
     found
 }
 
-/// The paths of a tree as `use` has it: `a::{b, c::d}` is `a::b` and `a::c::d`.
+/// The paths of a `use` tree: `a::{b, c::d}` is `a::b` and `a::c::d`.
 fn paths(tree: &str) -> Vec<String> {
     let tree = tree.trim();
     let Some((prefix, list)) = tree.split_once('{') else {
@@ -82,7 +82,7 @@ fn paths(tree: &str) -> Vec<String> {
     parts.flat_map(|part| paths(part)).map(|part| format!("{prefix}{part}")).collect()
 }
 
-/// Whether what is imported is handed on, and the tree of what is.
+/// Each `use`: whether it is a re-export, and its tree.
 fn uses(source: &str) -> Vec<(bool, String)> {
     let mut found = Vec::new();
     let code: Vec<&str> =
@@ -101,7 +101,7 @@ fn uses(source: &str) -> Vec<(bool, String)> {
     found
 }
 
-/// Paths that stand within the code.
+/// Paths within the code.
 fn inline(source: &str) -> Vec<String> {
     let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
     code.flat_map(|line| {
@@ -115,7 +115,7 @@ fn inline(source: &str) -> Vec<String> {
     .collect()
 }
 
-/// A path from the crate's root; nothing where it leads out of the crate.
+/// A path from the crate's root; nothing if it leads out of the crate.
 fn absolute(path: &str, from: &Module, sources: &Sources) -> Option<Module> {
     let mut names = module(path);
     let mut at = match names.first()?.as_str() {
@@ -136,7 +136,7 @@ fn absolute(path: &str, from: &Module, sources: &Sources) -> Option<Module> {
     Some(at)
 }
 
-/// The module that has what a path names, whoever hands it on.
+/// The module that defines what a path names, through re-exports.
 fn home(path: Module, sources: &Sources, hops: u8) -> Module {
     let mut depth = path.len();
     while depth > 0 && !sources.contains_key(&path[..depth]) {
@@ -157,7 +157,7 @@ fn home(path: Module, sources: &Sources, hops: u8) -> Module {
     at
 }
 
-/// Which module of a folder imports which of the same folder, with who does.
+/// Which module of a folder imports which of the same folder, and the importing modules.
 fn between_siblings(sources: &Sources) -> BTreeMap<(Module, Module), BTreeSet<Module>> {
     let mut found: BTreeMap<_, BTreeSet<Module>> = BTreeMap::new();
     for (from, source) in sources {
@@ -175,7 +175,7 @@ fn between_siblings(sources: &Sources) -> BTreeMap<(Module, Module), BTreeSet<Mo
     found
 }
 
-/// A sentence for each pair.
+/// A message for each pair.
 fn mutual(folder: &str, sources: &Sources) -> Vec<String> {
     let imports = between_siblings(sources);
     let mut found = Vec::new();

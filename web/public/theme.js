@@ -1,7 +1,7 @@
-// Before the first paint, so that a remembered theme does not flash.
+// Runs before the first paint, so that the page does not flash in the wrong theme.
 try {
   const theme = localStorage.getItem("spanwise.theme");
   if (theme) document.documentElement.dataset.theme = theme;
 } catch {
-  // Private mode: the system's theme it is.
+  // In private mode the storage may be unavailable: the system's theme is used.
 }

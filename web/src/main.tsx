@@ -1,7 +1,7 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-// Before the pages, which have styles of their own.
+// Imported before the pages, because their styles override these.
 import "uplot/dist/uPlot.min.css";
 import "./styles/tokens.css";
 import "./styles/base.css";
@@ -13,7 +13,7 @@ import { startRouter } from "./app/router";
 const client = new QueryClient({
   defaultOptions: {
     queries: {
-      // What the server refused, it will refuse again.
+      // A request that the server refused is not sent again.
       retry: (count, error) => count < 2 && !(error instanceof ApiError && error.status >= 400),
       refetchOnWindowFocus: false,
     },

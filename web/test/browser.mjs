@@ -1,13 +1,13 @@
 /**
- * Uses the UI as a person does, in headless Chromium, against a running server
- * that has traces of a shop, and one of more than 20,000 spans:
+ * Uses the UI like a person, in headless Chromium. Needs a running server that has traces of a
+ * shop, and one trace of more than 20,000 spans:
  *
  *   node test/browser.mjs BASE_URL OUT_DIRECTORY
  *
- * Environment: MIN_SERVICES (5) services that some trace must cross; SERVICE, the
- * service to filter by (the busiest that is not first in line); CHROMIUM; ONLY,
- * the parts to run (search is always run), such as `trace,map`.
- * Saves screenshots, prints `N passed, N failed`, exits 1 where a check failed.
+ * Environment: MIN_SERVICES (5): services that some trace has to cross; SERVICE: the service to
+ * filter by (default: the busiest service that is not the first of a trace); CHROMIUM; ONLY: the
+ * parts to run, such as `trace,map` (search always runs). Saves screenshots, prints `N passed, N
+ * failed`, and exits with 1 if a check failed.
  */
 import { looksChecks } from "./browser/looks.mjs";
 import { mapChecks } from "./browser/map.mjs";

@@ -1,9 +1,9 @@
 /**
- * How long the map takes, by its size, in headless Chromium without a GPU:
+ * Measures the map by its size, in headless Chromium without a GPU:
  *
  *   node test/map-bench.mjs BASE_URL
  *
- * Any running server will do: the map's data is made here.
+ * Any running server will do: this script generates the map's data.
  */
 import { start } from "./browser/harness.mjs";
 import { drag, openMap, quantile } from "./browser/map.mjs";

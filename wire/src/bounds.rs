@@ -1,44 +1,44 @@
-//! What one span may hold: so many attributes, events and links, and texts of so many
-//! bytes. What is more is left out, counted, and marked on the span, as OpenTelemetry's
-//! own limits are ("Common concepts", "Attribute limits").
+//! Limits of one span: the number of attributes, events and links, and the length of texts.
+//! Anything beyond is left out, counted, and marked on the span, as OpenTelemetry's own limits
+//! require ("Common concepts", "Attribute limits").
 
 use std::borrow::Cow;
 
 use spanwise_model::{AttributeRef, AttributeValue, Attributes, Span};
 
-/// Bytes of a name: of a service, a host, an operation, an event, or the key of an attribute.
+/// Maximum bytes of a name: of a service, a host, an operation, an event, or an attribute key.
 pub(crate) const NAME_BYTES: usize = 1024;
-/// Bytes of any other text.
+/// Maximum bytes of any other text.
 pub(crate) const TEXT_BYTES: usize = 256 << 10;
-/// Attributes of one resource, one scope, one event or one link.
+/// Maximum attributes of one resource, scope, event or link.
 pub(crate) const SHARED_ATTRIBUTES: usize = 1024;
-/// Where a text ends that was cut.
+/// The end of a truncated text.
 const MARK: &str = "…";
 
-/// The names of the attributes that tell of things left out.
+/// Names of the attributes that report what was left out.
 pub(crate) mod dropped {
     pub(crate) const ATTRIBUTES: &str = "otel.dropped_attributes_count";
     pub(crate) const EVENTS: &str = "otel.dropped_events_count";
     pub(crate) const LINKS: &str = "otel.dropped_links_count";
 }
 
-/// What of spans that were taken was left out.
+/// What was left out of accepted spans.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Links whose ids are invalid.
+    /// Links with invalid ids.
     pub invalid_links: u64,
-    /// Attributes beyond those that a span, an event, a link or a resource may have.
+    /// Attributes beyond the limit of a span, an event, a link or a resource.
     pub attributes: u64,
-    /// Events beyond those that a span may have.
+    /// Events beyond the limit of a span.
     pub events: u64,
-    /// Links beyond those that a span may have.
+    /// Links beyond the limit of a span.
     pub links: u64,
-    /// Texts that were cut.
+    /// Truncated texts.
     pub texts: u64,
 }
 
 impl LeftOut {
-    /// The names under which they are counted.
+    /// The names of the counters.
     pub const NAMES: [&'static str; 5] = [
         "links_dropped_invalid_id",
         "attributes_dropped_limit",
@@ -47,7 +47,7 @@ impl LeftOut {
         "texts_cut",
     ];
 
-    /// What there is of each, by name.
+    /// The counters by name.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         let counts = [self.invalid_links, self.attributes, self.events, self.links, self.texts];
         Self::NAMES.into_iter().zip(counts).filter(|(_, count)| *count > 0)
@@ -61,12 +61,12 @@ impl LeftOut {
         self.texts += other.texts;
     }
 
-    /// A name, cut where it is too long.
+    /// A name, truncated if it is too long.
     pub(crate) fn name<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         self.text_of(text, NAME_BYTES)
     }
 
-    /// Another text, likewise.
+    /// Any other text, truncated if it is too long.
     pub(crate) fn text<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         self.text_of(text, TEXT_BYTES)
     }
@@ -80,8 +80,8 @@ impl LeftOut {
         format!("{}{MARK}", &text[..end]).into()
     }
 
-    /// Hands an attribute on, its texts cut where they are too long. What is JSON or base64 is a
-    /// mere text then.
+    /// Passes an attribute on, with truncated texts. A truncated JSON or base64 value becomes a
+    /// plain text.
     #[inline]
     pub(crate) fn attribute(
         &mut self,
@@ -109,7 +109,8 @@ impl LeftOut {
         }
     }
 
-    /// Cuts attributes to a number, and their texts; how many are gone.
+    /// Limits the number of attributes and the length of their texts. Returns the number of removed
+    /// ones.
     fn attributes(&mut self, attributes: &mut Attributes, most: usize) -> usize {
         let gone = attributes.len().saturating_sub(most);
         attributes.truncate(most);
@@ -143,7 +144,7 @@ impl LeftOut {
         }
     }
 
-    /// Cuts a row that is not made yet to what it may hold.
+    /// Limits the contents of a row that is not stored yet.
     pub(crate) fn row(&mut self, row: &mut Span, most: &crate::otlp::Limits) {
         let marked = |count: usize| AttributeValue::Int(i64::try_from(count).unwrap_or(i64::MAX));
         let events = row.events.len().saturating_sub(most.span_events);
@@ -191,7 +192,7 @@ impl LeftOut {
         self.own_text(&mut row.error);
     }
 
-    /// Cuts attributes that many spans share.
+    /// Limits attributes that many spans share.
     pub(crate) fn shared(&mut self, attributes: &mut Attributes) {
         let gone = self.attributes(attributes, SHARED_ATTRIBUTES);
         if gone > 0 {
@@ -201,8 +202,7 @@ impl LeftOut {
     }
 }
 
-/// What is wrong with something, at a length that can be answered and logged: it may quote what
-/// was sent.
+/// An error message of limited length, for responses and logs. It may quote what was sent.
 pub(crate) fn said(reason: impl ToString) -> String {
     const BYTES: usize = 500;
     let mut reason = reason.to_string();

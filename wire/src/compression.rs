@@ -1,20 +1,20 @@
-//! Decompression of request bodies that cannot outgrow its bounds.
+//! Decompression of request bodies within limits.
 
 use std::io::{self, Read};
 
 use flate2::read::MultiGzDecoder;
 
-/// Largest zstd window accepted, as a power of two. RFC 8878 (section
-/// 3.1.1.1.2) asks decoders for 8 MiB; some encoders take up to 32 MiB.
+/// Maximum zstd window, as a power of two. RFC 8878 (section 3.1.1.1.2) recommends that decoders
+/// support 8 MiB. Some encoders use up to 32 MiB.
 const ZSTD_WINDOW_LOG: u32 = 25;
 
-/// Bytes asked for at a time.
+/// Bytes that are decompressed at a time.
 const STEP_BYTES: usize = 64 * 1024;
 
-/// How a body is compressed.
+/// The compression of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// Not at all.
+    /// Not compressed.
     Identity,
     /// RFC 1952.
     Gzip,
@@ -23,8 +23,8 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The encoding named by a `Content-Encoding` or `grpc-encoding` header;
-    /// `None` for any that is not supported.
+    /// The encoding of a `Content-Encoding` or `grpc-encoding` header; `None` if it is not
+    /// supported.
     pub fn from_header(value: &str) -> Option<Self> {
         match value.trim().to_ascii_lowercase().as_str() {
             "" | "identity" => Some(Self::Identity),
@@ -44,8 +44,8 @@ impl Encoding {
     }
 }
 
-/// Whether it is zstd under the name of the Collector's exporter of OTAP, which
-/// tells its level: `zstdarrow1` to `zstdarrow10` (opentelemetry-collector-contrib,
+/// Whether this is zstd under the name that the Collector's OTAP exporter uses, which includes the
+/// level: `zstdarrow1` to `zstdarrow10` (opentelemetry-collector-contrib,
 /// `internal/otelarrow/compression/zstd`).
 fn is_leveled_zstd(name: &str) -> bool {
     name.strip_prefix("zstdarrow").is_some_and(|level| level.parse::<u8>().is_ok())
@@ -54,32 +54,32 @@ fn is_leveled_zstd(name: &str) -> bool {
 /// Why a body could not be decompressed.
 #[derive(Debug, thiserror::Error)]
 pub enum DecompressError {
-    /// It grows past the limit.
+    /// The body exceeds the limit.
     #[error("the body is larger than {limit_bytes} bytes when decompressed; send smaller batches")]
     TooLarge {
         /// The limit.
         limit_bytes: usize,
     },
-    /// The caller has no memory for it now.
+    /// The caller has no memory for it at the moment.
     #[error("no memory for the decompressed body now")]
     NoRoom,
-    /// It is no such stream, or a truncated one.
+    /// The body is not a valid stream, or is truncated.
     #[error("the body is no valid {encoding} stream: {source}", encoding = encoding.as_str())]
     Malformed {
-        /// What it was said to be.
+        /// The announced encoding.
         encoding: Encoding,
-        /// What the decoder said.
+        /// The decoder's error.
         source: io::Error,
     },
 }
 
 /// Decompresses `input`.
 ///
-/// `reserve` is asked before each growth with the bytes about to be needed and
-/// may refuse, so that a caller can account memory over all its requests.
+/// Before each growth, `reserve` is called with the number of bytes needed. It may refuse, so that
+/// a caller can limit memory over all requests.
 ///
 /// # Errors
-/// See [`DecompressError`]. At most `limit_bytes` plus one step are ever held.
+/// See [`DecompressError`]. At most `limit_bytes` plus one step are allocated.
 pub fn decompress(
     encoding: Encoding,
     input: &[u8],

@@ -1,8 +1,8 @@
-//! Checks of a message's Arrow header before Arrow decodes its body.
+//! Checks a message's Arrow header before Arrow decodes the body.
 //!
-//! Arrow's reader trusts buffer positions and claimed uncompressed lengths (it
-//! slices and allocates by them), so they are checked here against the body
-//! and a limit. What the values then say, Arrow validates itself.
+//! Arrow's reader trusts buffer positions and claimed uncompressed lengths: it slices and allocates
+//! accordingly. So they are checked here against the body and a limit. Arrow itself validates the
+//! values.
 
 use std::io::{self, Read};
 
@@ -10,22 +10,22 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::ipc::{CompressionType, RecordBatch as Header};
 use lz4_flex::frame::FrameDecoder;
 
-/// In place of a compressed buffer's length: what follows is as it is.
+/// In place of a compressed buffer's length: the buffer is not compressed.
 pub(crate) const NOT_COMPRESSED: i64 = -1;
 
-/// How buffers may be compressed.
+/// Accepted compressions of buffers.
 const TAKEN: [CompressionType; 2] = [CompressionType::ZSTD, CompressionType::LZ4_FRAME];
 
-/// Why a message is not handed to Arrow.
+/// Why a message is not passed to Arrow.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InspectError {
-    /// Its header does not fit its body or its schema.
+    /// The header contradicts the body or the schema.
     #[error("{0}")]
     Malformed(String),
-    /// It would grow past the limit.
+    /// The message would exceed the limit.
     #[error("{what} (limit {limit})")]
     TooLarge {
-        /// What there is too much of.
+        /// What exceeds the limit.
         what: &'static str,
         /// The limit.
         limit: usize,
@@ -41,19 +41,17 @@ impl InspectError {
 /// A node of a column tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Node {
-    /// Whether it is a struct that the schema does not let be null.
+    /// Whether it is a struct that the schema declares as not null.
     required_struct: bool,
-    /// Index of the buffer that says which of its values are null: the first of
-    /// the node's buffers.
+    /// Index of the validity buffer, which is the first of the node's buffers.
     validity: usize,
 }
 
-/// The nodes and buffers of some columns, in the order in which Arrow writes
-/// them.
+/// The nodes and buffers of some columns, in Arrow's order.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     nodes: Vec<Node>,
-    /// Of each buffer, the bytes of one of its values.
+    /// For each buffer, the bytes of one value.
     widths: Vec<usize>,
 }
 
@@ -78,13 +76,13 @@ impl Layout {
             }
             DataType::Utf8 | DataType::Binary => self.widths.extend([size_of::<i32>(), 1]),
             DataType::Dictionary(key, _) => self.widths.push(key.primitive_width().unwrap_or(1)),
-            // Numbers and bytes of fixed size.
+            // Numbers and fixed-size binary values.
             other => self.widths.push(other.primitive_width().unwrap_or(1)),
         }
     }
 }
 
-/// Checks a header against its body; returns the bytes that decoding it takes.
+/// Checks a header against its body. Returns the number of bytes that decoding needs.
 pub(crate) fn check(
     header: &Header<'_>,
     body: &[u8],
@@ -95,7 +93,7 @@ pub(crate) fn check(
     if compression.is_some_and(|codec| !TAKEN.contains(&codec)) {
         return Err(InspectError::malformed("only zstd and LZ4 compression are taken"));
     }
-    // Counts of buffers of view types, which the span schema has none of.
+    // Buffer counts of view types, which the span schema does not use.
     if header.variadicBufferCounts().is_some_and(|counts| !counts.is_empty()) {
         return Err(InspectError::malformed("buffers of types that the schema does not have"));
     }
@@ -143,7 +141,7 @@ pub(crate) fn check(
     Ok(total)
 }
 
-/// Length of a buffer that, where compressed, begins with it.
+/// The uncompressed length of a buffer. A compressed buffer begins with it.
 fn uncompressed_length(bytes: &[u8], compressed: bool) -> Result<usize, InspectError> {
     if !compressed || bytes.is_empty() {
         return Ok(bytes.len());
@@ -157,8 +155,8 @@ fn uncompressed_length(bytes: &[u8], compressed: bool) -> Result<usize, InspectE
     }
 }
 
-/// Arrow stops zstd at the length that a buffer claims, but reads LZ4 to its end, wherever
-/// that is. So it is read twice.
+/// Arrow stops zstd at the claimed length, but decodes LZ4 to its end, however far that is. So LZ4
+/// is decoded twice.
 fn keeps_to_length(buffer: &[u8], claimed: usize) -> Result<(), InspectError> {
     let Some((prefix, frame)) = buffer.split_first_chunk() else { return Ok(()) };
     if i64::from_le_bytes(*prefix) == NOT_COMPRESSED {

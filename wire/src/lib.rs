@@ -1,11 +1,10 @@
-//! Bytes to Arrow record batches of the span schema, and back.
+//! Converts bytes to Arrow record batches of the span schema, and back.
 //!
-//! [`otlp`] reads what OpenTelemetry SDKs and collectors send, [`otap`] what
-//! collectors send to each other in Arrow's columns, [`zipkin`] and [`jaeger`]
-//! what their own clients do; [`flight`] carries span batches from the agent to
-//! the server. All take bytes from strangers: every length is
-//! checked before it is believed, and what a message may grow to is bounded.
-//! This crate stores nothing and knows no trees.
+//! [`otlp`] decodes what OpenTelemetry SDKs and collectors send, [`otap`] the Arrow protocol
+//! between collectors, and [`zipkin`] and [`jaeger`] the formats of their clients. [`flight`]
+//! transfers span batches from the agent to the server. All input is untrusted: every length is
+//! checked, and the size of decoded messages is limited. This crate stores nothing and does not
+//! know traces.
 
 mod bounds;
 pub mod compression;

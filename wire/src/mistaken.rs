@@ -1,7 +1,7 @@
-//! Bodies that are no body of the format they were sent as, by how they begin: told to the
-//! sender, who mostly has forgotten a header.
+//! Recognises bodies in a wrong format by their first bytes. The sender is told, since it usually
+//! just lacks a header.
 
-/// What a body was taken for.
+/// The format as which a body was decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
     Json,
@@ -9,16 +9,16 @@ pub(crate) enum Taken {
     Thrift,
 }
 
-/// The receiver that a body was meant for, where it came to another one.
+/// The receiver for which a body was intended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeantFor {
     /// OTLP over gRPC.
     OtlpGrpc,
-    /// Zipkin's.
+    /// Zipkin's receiver.
     Zipkin,
 }
 
-/// What the body rather is, and what to do; none where nothing is known.
+/// What the body seems to be, and what to do; `None` if unknown.
 pub(crate) fn said(body: &[u8], taken: Taken) -> Option<&'static str> {
     let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body).trim_ascii_start();
     Some(match body {
@@ -35,7 +35,7 @@ pub(crate) fn said(body: &[u8], taken: Taken) -> Option<&'static str> {
             "it is JSON: send the header Content-Type: application/json"
         }
         [0, 0 | 1, _, _, _, ..] if taken == Taken::Protobuf => OF_GRPC,
-        // The first field of any message read here is a message, and no JSON begins so.
+        // The first field of every supported message is a message. No JSON begins with this byte.
         [0x0a, rest @ ..] if taken == Taken::Json && !matches!(text, [b'{' | b'[', ..]) => {
             if rest.is_empty() {
                 return None;
@@ -51,7 +51,7 @@ pub(crate) fn said(body: &[u8], taken: Taken) -> Option<&'static str> {
 
 const OF_GRPC: &str = "it looks like a gRPC message with its length before it";
 
-/// A sentence on what is wrong, with what the body rather is, and where that belongs.
+/// An error message, with what the body seems to be and where it belongs.
 pub(crate) fn with_hint(
     reason: impl ToString,
     body: &[u8],

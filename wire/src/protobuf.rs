@@ -1,14 +1,14 @@
-//! The protobuf wire format, field by field, without copying.
+//! Reads the protobuf wire format field by field, without copying.
 //!
-//! Source: protobuf "Encoding" guide. Groups (wire types 3 and 4) are long
-//! abandoned and no message read here has them: they are an error.
+//! Source: protobuf "Encoding" guide. Groups (wire types 3 and 4) are obsolete and do not occur in
+//! the supported messages, so they are an error.
 
 use prost::Message;
 
-/// What a field holds.
+/// The payload of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Payload<'a> {
-    /// A number of any length.
+    /// A variable-length integer.
     Varint(u64),
     /// Eight bytes.
     Fixed64(u64),
@@ -25,13 +25,13 @@ pub(crate) struct Field<'a> {
     pub(crate) payload: Payload<'a>,
 }
 
-/// Reads a message's fields; of no use after an error.
+/// Reads a message's fields. Must not be used after an error.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
 
-/// Why a message could not be read.
+/// Why a message could not be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReadError {
     #[error("it ends in the middle of a number")]
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
         Self { rest: message }
     }
 
-    /// The next field; none at the end of the message.
+    /// The next field, or nothing at the end of the message.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Field<'a>>, ReadError> {
         if self.rest.is_empty() {
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The payloads of the field `wanted`; ends after the first error.
+/// The payloads of the field `wanted`. Ends after the first error.
 pub(crate) fn submessages(
     message: &[u8],
     wanted: u32,
@@ -141,8 +141,7 @@ pub(crate) fn submessages(
         loop {
             match reader.as_mut()?.next() {
                 Ok(Some(field)) => match field.payload {
-                    // A field with the right number and a payload of another
-                    // type is unknown to us, and unknown fields are skipped.
+                    // A known field with another payload type counts as unknown and is skipped.
                     Payload::Bytes(bytes) if field.number == wanted => return Some(Ok(bytes)),
                     _ => {}
                 },
@@ -156,7 +155,7 @@ pub(crate) fn submessages(
     })
 }
 
-/// All pieces of the submessage `wanted`, merged as protobuf asks.
+/// All pieces of the submessage `wanted`, merged as protobuf requires.
 pub(crate) fn merged<M: Message + Default>(message: &[u8], wanted: u32) -> Result<M, String> {
     let mut whole = M::default();
     for bytes in submessages(message, wanted) {

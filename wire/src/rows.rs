@@ -1,5 +1,4 @@
-//! Rows of a request in one of the older formats (Zipkin's, Jaeger's), and what
-//! was wrong with the others.
+//! Collects the rows of a request in an older format (Zipkin, Jaeger) and its rejected spans.
 
 use spanwise_model::{Span, SpanBatchBuilder};
 
@@ -7,30 +6,30 @@ use crate::bounds::{LeftOut, said};
 use crate::mistaken::{MeantFor, Taken, with_hint};
 use crate::otlp::{Decoded, Invalid, Limits, Rejections};
 
-/// Why a request could not be read.
+/// Why a request could not be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// It is not of its format.
+    /// It does not follow its format.
     #[error("the body is no {format}: {place}: {reason}")]
     Malformed {
-        /// What it should have been.
+        /// The expected format.
         format: &'static str,
-        /// Which part of it.
+        /// The invalid part.
         place: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
-        /// Where it belongs, if it belongs elsewhere.
+        /// The receiver where it belongs, if it belongs elsewhere.
         meant_for: Option<MeantFor>,
     },
-    /// It holds more than one request may.
+    /// It exceeds a limit.
     #[error("the request is too large: {what} (limit {limit}); send smaller batches")]
     TooLarge {
-        /// What there is too much of.
+        /// What exceeds the limit.
         what: &'static str,
         /// The limit that it passes.
         limit: usize,
     },
-    /// The rows could not be put into a batch: a mistake of this program.
+    /// The rows could not be put into a batch, which is an internal error.
     #[error(transparent)]
     Model(#[from] spanwise_model::ModelError),
 }
@@ -44,7 +43,7 @@ impl DecodeError {
         Self::Malformed { format, place: place.into(), reason: said(reason), meant_for: None }
     }
 
-    /// With what the body rather is.
+    /// Adds a hint what the body seems to be.
     pub(crate) fn with_hint(self, body: &[u8], taken: Taken) -> Self {
         match self {
             Self::Malformed { format, place, reason, .. } => {
@@ -56,7 +55,7 @@ impl DecodeError {
     }
 }
 
-/// Takes spans one by one.
+/// Adds spans one by one.
 pub(crate) struct Rows {
     format: &'static str,
     limits: Limits,
@@ -67,7 +66,7 @@ pub(crate) struct Rows {
     seen: usize,
 }
 
-/// Bytes of a row's columns with fixed width, about.
+/// Approximate bytes of a row's fixed-width columns.
 const ROW_BYTES: usize = 320;
 
 impl Rows {
@@ -87,8 +86,7 @@ impl Rows {
         self.format
     }
 
-    /// Whether a span of this encoded length shall be taken; where not, it is
-    /// counted.
+    /// Whether to accept a span of this encoded length. If not, the span is counted as rejected.
     pub(crate) fn admit(&mut self, encoded_bytes: usize) -> Result<bool, DecodeError> {
         self.seen += 1;
         if self.seen > self.limits.spans {
@@ -102,12 +100,12 @@ impl Rows {
         Ok(fits)
     }
 
-    /// Counts a span that could not be read.
+    /// Counts a span that could not be decoded.
     pub(crate) fn malformed<E: ToString>(&mut self, what: impl FnOnce() -> (String, E)) {
         self.rejections.malformed(what);
     }
 
-    /// Counts a span whose ids are wrong.
+    /// Counts a span with invalid ids.
     pub(crate) fn invalid(&mut self, invalid: Invalid) {
         self.rejections.count(invalid.name());
     }
@@ -117,17 +115,17 @@ impl Rows {
         self.left_out.add(left_out);
     }
 
-    /// Counts spans in a field that is not known here.
+    /// Counts spans in an unknown field.
     pub(crate) fn unknown_field(&mut self, spans: u64, place: impl FnOnce() -> String) {
         self.rejections.unknown_field(spans, place);
     }
 
-    /// Whether any span was not taken.
+    /// Whether any span was rejected.
     pub(crate) fn has_rejections(&self) -> bool {
         self.rejections.total() > 0
     }
 
-    /// Takes a row, of which what is more than a span may hold is left out.
+    /// Adds a row. Whatever exceeds the limits of a span is left out.
     pub(crate) fn push(&mut self, mut row: Span) -> Result<(), DecodeError> {
         self.left_out.row(&mut row, &self.limits);
         self.row_bytes += ROW_BYTES + row.resource.as_str().len();
@@ -142,7 +140,7 @@ impl Rows {
     }
 
     pub(crate) fn finish(mut self) -> Result<Decoded, DecodeError> {
-        // A request of which nothing could be read is not of its format.
+        // A request without a single decodable span is not of its format.
         if let (true, Some(first)) = (self.builder.is_empty(), self.rejections.first_malformed()) {
             return Err(DecodeError::malformed(self.format, "every span", first));
         }

@@ -1,38 +1,38 @@
-//! `google.rpc.Status`: the error body of OTLP/HTTP and the details of a gRPC
-//! error (googleapis `google/rpc/status.proto`, `google/rpc/error_details.proto`).
+//! `google.rpc.Status`: the error body of OTLP/HTTP and the details of a gRPC error (googleapis
+//! `google/rpc/status.proto`, `google/rpc/error_details.proto`).
 
 use std::time::Duration;
 
 use prost::Message;
 use serde_json::json;
 
-/// Codes used (googleapis `google/rpc/code.proto`).
+/// The codes in use (googleapis `google/rpc/code.proto`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RpcCode {
-    /// The sender's mistake; the same request will fail again.
+    /// The sender's error. Retrying the same request does not help.
     InvalidArgument = 3,
-    /// Nothing is there.
+    /// Nothing exists there.
     NotFound = 5,
-    /// No room now; come again after the delay given.
+    /// No room at the moment. Retry after the given delay.
     ResourceExhausted = 8,
     /// Not supported here.
     Unimplemented = 12,
     /// The request did not arrive in time.
     DeadlineExceeded = 4,
-    /// A mistake of the server.
+    /// An internal error of the server.
     Internal = 13,
-    /// The server goes away.
+    /// The server is shutting down.
     Unavailable = 14,
 }
 
 /// `google.rpc.Status`, with at most a `google.rpc.RetryInfo` as its detail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RpcStatus {
-    /// What kind of error.
+    /// The kind of error.
     pub code: RpcCode,
-    /// What is wrong and what to do, for people.
+    /// The problem and what to do, for people.
     pub message: String,
-    /// When to try again; only where that may help.
+    /// When to retry; only if that may help.
     pub retry_after: Option<Duration>,
 }
 
@@ -71,19 +71,19 @@ struct DurationProto {
 const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
 
 impl RpcStatus {
-    /// A status with no advice to try again.
+    /// A status without advice to retry.
     pub fn new(code: RpcCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), retry_after: None }
     }
 
-    /// As protobuf.
+    /// Encodes it as protobuf.
     pub fn to_protobuf(&self) -> Vec<u8> {
         let details = self.retry_after.map(|delay| AnyProto {
             type_url: RETRY_INFO.to_owned(),
             value: RetryInfoProto {
                 retry_delay: Some(DurationProto {
                     seconds: i64::try_from(delay.as_secs()).unwrap_or(i64::MAX),
-                    // Below 1e9 by Duration's contract.
+                    // Below 1e9, as `Duration` guarantees.
                     nanos: delay.subsec_nanos().cast_signed(),
                 }),
             }
@@ -97,7 +97,7 @@ impl RpcStatus {
         .encode_to_vec()
     }
 
-    /// As protobuf JSON.
+    /// Encodes it as protobuf JSON.
     pub fn to_json(&self) -> String {
         let details: Vec<_> = self
             .retry_after
@@ -107,8 +107,8 @@ impl RpcStatus {
         json!({"code": self.code as i32, "message": self.message, "details": details}).to_string()
     }
 
-    /// The delay that the details of a gRPC status (`grpc-status-details-bin`,
-    /// a `google.rpc.Status`) advise.
+    /// The retry delay in the details of a gRPC status (`grpc-status-details-bin`, a
+    /// `google.rpc.Status`).
     pub fn retry_after_in_details(details: &[u8]) -> Option<Duration> {
         let status = StatusProto::decode(details).ok()?;
         let detail = status.details.iter().find(|detail| detail.type_url == RETRY_INFO)?;

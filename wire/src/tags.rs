@@ -1,10 +1,8 @@
-//! Columns that follow from a span's own attributes, for formats that have
-//! nothing else to say them with: Zipkin's tags, and OpenTracing's as Jaeger's
-//! clients send them.
+//! Derives columns from a span's attributes, for formats without fields for them: Zipkin's tags,
+//! and OpenTracing's as Jaeger's clients send them.
 //!
-//! Besides OpenTelemetry's names these know the conventions of Zipkin, of
-//! OpenTracing, and of OpenTelemetry's exporters to both ("OpenTelemetry to
-//! Jaeger/Zipkin Transformation").
+//! Besides OpenTelemetry's names, it knows the conventions of Zipkin, of OpenTracing, and of
+//! OpenTelemetry's exporters to both ("OpenTelemetry to Jaeger/Zipkin Transformation").
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -17,20 +15,20 @@ const STATUS_DESCRIPTION: &str = "otel.status_description";
 const TRACE_STATE: &str = "w3c.tracestate";
 const ERROR: &str = "error";
 
-/// Attributes that say what a format has no field for, taken out of the others.
+/// Attributes that replace missing fields of a format. They are removed from the other attributes.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct FieldTags {
     status: Option<Status>,
     /// Whether a tag says that the span failed.
     failed: bool,
-    /// What went wrong, for people.
+    /// The error message.
     message: Option<String>,
     trace_state: Option<String>,
     kind: Option<Kind>,
 }
 
-impl Said {
-    /// Takes an attribute, or gives it back where it is one like any other.
+impl FieldTags {
+    /// Consumes an attribute, or returns it if it is an ordinary one.
     pub(crate) fn take(
         &mut self,
         key: String,
@@ -65,13 +63,12 @@ impl Said {
         None
     }
 
-    /// The kind that a tag names.
+    /// The span kind from a tag.
     pub(crate) const fn kind(&self) -> Option<Kind> {
         self.kind
     }
 
-    /// Fills the columns that follow from what was taken and from the
-    /// attributes that the span has by now.
+    /// Fills the columns that are derived from the consumed tags and the span's current attributes.
     pub(crate) fn fill(self, span: &mut Span) {
         span.trace_state = self.trace_state.filter(|state| !state.is_empty());
         span.status =
@@ -98,8 +95,8 @@ impl Said {
         span.protocol = protocol;
         span.status_code = status_code;
         span.flow = flow;
-        // The message is the error where nothing names it better; else it is
-        // kept under the name that OpenTelemetry gives it outside OTLP.
+        // The message becomes the error if there is no more specific one. Otherwise it is stored
+        // under OpenTelemetry's name for other formats.
         let message = self.message.filter(|message| !message.is_empty());
         span.error = match (name, message) {
             (Some(name), Some(message)) => {
@@ -118,12 +115,12 @@ impl Said {
 enum Failure {
     No,
     Yes,
-    /// Failed, and the value says how.
+    /// The span failed, and the value is the message.
     Told(String),
 }
 
-/// What an `error` tag says. Zipkin's is there where a span failed, and its
-/// value is a message; OpenTracing's is true or false.
+/// The meaning of an `error` tag. Zipkin sets it only on failed spans, with a message as its value.
+/// OpenTracing's value is true or false.
 fn failure(value: &AttributeValue) -> Failure {
     match value {
         AttributeValue::Bool(true) => Failure::Yes,
@@ -137,8 +134,8 @@ fn failure(value: &AttributeValue) -> Failure {
     }
 }
 
-/// The name of what failed: from the span, or from the exception that it threw
-/// last. One that was recorded on a span which did not fail was handled.
+/// The name of the error: from the span, or from its last exception. A recorded exception is no
+/// error if the span did not fail, because it was handled.
 fn error_name<'a>(known: &Known<'a>, status: Status, events: &'a [Event]) -> Option<&'a str> {
     if status != Status::Error {
         return known.error_type;
@@ -151,7 +148,7 @@ fn error_name<'a>(known: &Known<'a>, status: Status, events: &'a [Event]) -> Opt
     known.exception_type.or_else(thrown).or(known.error_type)
 }
 
-/// OpenTracing's `peer.*` tags: the address of the other side, and its port.
+/// OpenTracing's `peer.*` tags: the peer's address and port.
 fn opentracing_peer(attributes: &Attributes) -> Option<(String, Option<u16>)> {
     let (mut address, mut name, mut port) = (None, None, None);
     for (key, value) in attributes {
@@ -159,7 +156,7 @@ fn opentracing_peer(attributes: &Attributes) -> Option<(String, Option<u16>)> {
             "peer.ipv4" | "peer.ipv6" => address = address.or_else(|| ip(value)),
             "peer.hostname" => name = name.or_else(|| value.as_str().map(str::to_owned)),
             "peer.port" => port = port.or_else(|| value.to_string().parse::<u16>().ok()),
-            // `ip:port`, among many other things that people put here.
+            // `ip:port`, or many other forms.
             "peer.address" => {
                 if let Some(socket) =
                     value.as_str().and_then(|text| text.parse::<std::net::SocketAddr>().ok())
@@ -174,7 +171,7 @@ fn opentracing_peer(attributes: &Attributes) -> Option<(String, Option<u16>)> {
     address.or(name).map(|address| (address, port))
 }
 
-/// An IP address as text, or IPv4 as the number that OpenTracing also allows.
+/// An IP address as text, or IPv4 as a number, which OpenTracing also allows.
 fn ip(value: &AttributeValue) -> Option<String> {
     let address = match value {
         AttributeValue::Int(number) => {

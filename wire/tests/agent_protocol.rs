@@ -1,5 +1,5 @@
 //! The recorded stream that docs/agent-protocol.md explains: what an agent sends, and what the
-//! server answers. `UPDATE_RECORDING=1` records it anew.
+//! server replies. `UPDATE_RECORDING=1` records it again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +20,10 @@ const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/agent-proto
 const SOURCE: [u8; 16] = *b"an agent's run 1";
 const SECRET: [u8; 32] = *b"32 random bytes that none knows.";
 const FACTS: &str = r#"{"version":"0.1.0","host":"node-7","hook":"example","filter":"everything","detail":"everything","counters":{"spans":2}}"#;
-/// Spans of one kind after which what they have in common is sent as a template.
+/// After this many spans of one kind, their common part is sent as a template.
 const LEARNT_FROM: u64 = 5000;
 
-/// A request that a service answered.
+/// A request that a service served.
 fn span(number: u64) -> Span {
     let id = SpanId::from_u64(0x5_0000 + number).unwrap();
     let start = 1_764_201_600_000_000_000 + number.cast_signed() * 1_000_000;
@@ -45,7 +45,8 @@ fn origin(sequence: u64) -> Origin {
     Origin { source: SOURCE, sequence }
 }
 
-/// The first batch carries all attributes in its rows, the second one's rows share a template.
+/// In the first batch, all attributes are in the rows. The rows of the second batch share a
+/// template.
 fn batches() -> [SpanRows; 2] {
     let mut builder = SpanBatchBuilder::new();
     (1..=2).for_each(|number| builder.push(&span(number)));
@@ -83,7 +84,7 @@ fn facts() -> FlightData {
     FlightData::new().with_app_metadata(metadata.encode())
 }
 
-/// What an agent of this version sends, and a server answers.
+/// What an agent of this version sends, and the server's replies.
 fn stream() -> Vec<Value> {
     let mut lines = vec![
         of_agent("schema and secret", &first_message(Secret::of(SECRET))),

@@ -1,5 +1,5 @@
-//! Files as the OpenTelemetry Collector's file exporter writes them, and as
-//! Jaeger's and Zipkin's UIs and APIs answer.
+//! Files as the OpenTelemetry Collector's file exporter writes them, and as Jaeger's and Zipkin's
+//! UIs and APIs return them.
 
 use std::io::Cursor;
 
@@ -23,7 +23,7 @@ fn message(spans: u8) -> Vec<u8> {
     ExportTraceServiceRequest { resource_spans }.encode_to_vec()
 }
 
-/// `format: proto` of the exporter: each message after its length.
+/// `format: proto` of the exporter: each message follows its length.
 fn prefixed(messages: &[Vec<u8>]) -> Vec<u8> {
     let mut file = Vec::new();
     for message in messages {
@@ -40,7 +40,7 @@ fn read(file: &[u8], limits: FileLimits) -> Vec<Result<Record, FileError>> {
     }
 }
 
-/// Kind and spans of each record, or what is wrong.
+/// Format and number of spans of each record, or the error.
 fn told(file: &[u8]) -> Vec<Result<(Kind, usize), String>> {
     read(file, FileLimits::default())
         .into_iter()
@@ -58,7 +58,7 @@ fn messages_after_their_lengths() {
     let file = prefixed(&[message(2), message(0), message(3)]);
     let expected = [2, 0, 3].map(|spans| Ok((Kind::OtlpProtobuf, spans)));
     assert_eq!(told(&file), expected);
-    // `compression: zstd` of the exporter compresses each message by itself.
+    // `compression: zstd` of the exporter compresses each message separately.
     let zstd = |bytes: &[u8]| zstd::stream::encode_all(bytes, 3).expect("compressed");
     assert_eq!(
         told(&prefixed(&[zstd(&message(2)), zstd(&message(0)), zstd(&message(3))])),
@@ -66,7 +66,7 @@ fn messages_after_their_lengths() {
     );
     let line = br#"{"resourceSpans":[]}"#;
     assert_eq!(told(&prefixed(&[zstd(line)])), [Ok((Kind::OtlpJson, 0))]);
-    // Whole files, compressed by other tools; a message alone.
+    // Whole files compressed by other tools, and a single message.
     assert_eq!(told(&zstd(&file)), expected);
     assert_eq!(told(&message(4)), [Ok((Kind::OtlpProtobuf, 4))]);
 }
@@ -127,7 +127,7 @@ fn what_jaeger_and_zipkin_answer() {
         (format!("[[{ZIPKIN_V1}]]"), v1, 1),
     ] {
         assert_eq!(told(file.as_bytes()), [Ok((kind, spans))], "{file}");
-        // On one line, and several of them.
+        // On one line, and several such lines.
         let line = file.replace('\n', "") + "\n";
         assert_eq!(told(line.repeat(2).as_bytes()), [Ok((kind, spans)), Ok((kind, spans))]);
     }

@@ -1,4 +1,4 @@
-//! Flight messages: round trips, and what strangers may send.
+//! Flight messages: round trips and untrusted input.
 
 use std::sync::{Arc, LazyLock, Mutex};
 
@@ -48,16 +48,16 @@ fn spans(count: u64) -> Vec<Span> {
 
 const ORIGIN: Origin = Origin { source: [7; 16], sequence: 1 };
 
-/// A builder of batches whose rows share what they have in common.
+/// A builder of batches whose rows share templates.
 fn sharing() -> SpanBatchBuilder {
     let mut builder = SpanBatchBuilder::sharing();
-    // It learns from these.
+    // It learns templates from these.
     spans(5000).iter().for_each(|span| builder.push(span));
     builder.finish_rows().unwrap();
     builder
 }
 
-/// A batch whose rows share what they have in common.
+/// A batch whose rows share templates.
 fn shared_rows(spans: &[Span]) -> SpanRows {
     static BUILDER: LazyLock<Mutex<SpanBatchBuilder>> = LazyLock::new(|| sharing().into());
     let mut builder = BUILDER.lock().unwrap();
@@ -75,7 +75,7 @@ fn stream(count: u64) -> Vec<FlightData> {
     messages(&shared_rows(&spans(count)))
 }
 
-/// A stream's one batch, as Arrow's own reader has it.
+/// The batch of a stream according to Arrow's own reader.
 fn read(sent: Vec<FlightData>) -> RecordBatch {
     let messages = futures::stream::iter(sent.into_iter().map(Ok));
     let batches = FlightRecordBatchStream::new_from_flight_data(messages).try_collect::<Vec<_>>();
@@ -83,7 +83,7 @@ fn read(sent: Vec<FlightData>) -> RecordBatch {
     batch
 }
 
-/// Messages as Arrow's own writer has them.
+/// Messages from Arrow's own writer.
 fn written(batch: &RecordBatch, compression: Option<CompressionType>) -> Vec<FlightData> {
     let options = IpcWriteOptions::try_new(8, false, MetadataVersion::V5)
         .and_then(|options| options.try_with_compression(compression))
@@ -103,7 +103,7 @@ fn written(batch: &RecordBatch, compression: Option<CompressionType>) -> Vec<Fli
         .collect()
 }
 
-/// As [`stream`], packed with zstd.
+/// Like [`stream`], compressed with zstd.
 fn zstd_stream(count: u64) -> Vec<FlightData> {
     written(&read(stream(count)), Some(CompressionType::ZSTD))
 }
@@ -140,14 +140,14 @@ fn batches_survive_on_one_stream_in_any_number() {
     }
 }
 
-/// What arrives of rows.
+/// The rows after a round trip.
 fn arrived(sent: &SpanRows) -> SpanRows {
     let put = decode(messages(sent)).unwrap();
     let Some(Put::Batch { rows, .. }) = put else { panic!("no batch: {put:?}") };
     rows
 }
 
-/// What arrives of a batch.
+/// The batch after a round trip.
 fn sent(batch: &RecordBatch) -> RecordBatch {
     arrived(&batch.clone().into()).whole().unwrap()
 }
@@ -155,7 +155,7 @@ fn sent(batch: &RecordBatch) -> RecordBatch {
 #[test]
 fn what_spans_have_in_common_stays_in_common() {
     let mut all = spans(300);
-    // Of these some have no template: there are too many attributes.
+    // Some of these have too many attributes for a template.
     for (span, number) in all.iter_mut().zip(0_i64..).step_by(50) {
         span.attributes = (0..200).map(|key| (format!("k{key}"), number.into())).collect();
     }
@@ -183,7 +183,7 @@ fn what_spans_have_in_common_stays_in_common() {
     assert_eq!(ids[0], ids[1], "another stream's templates are the same ones");
 }
 
-/// The messages of a batch of which a test changed the columns.
+/// The messages of a batch after a test changed its columns.
 fn changed(change: impl FnOnce(&mut Vec<ArrayRef>)) -> Vec<FlightData> {
     let batch = read(stream(20));
     let mut columns = batch.columns().to_vec();
@@ -202,7 +202,7 @@ fn rows_and_templates_that_do_not_belong_together_are_refused() {
         let error = decode(messages).unwrap_err().to_string();
         assert!(error.contains("do not belong together"), "{error}");
     };
-    // A row has fewer texts than its template wants, and another has more.
+    // One row has fewer texts than its template needs, and another has more.
     refused(|columns, [_, _, own_texts]| {
         let list = columns[own_texts].as_list::<i32>();
         let mut lengths: Vec<usize> = list.offsets().lengths().collect();
@@ -212,7 +212,7 @@ fn rows_and_templates_that_do_not_belong_together_are_refused() {
         let field = Arc::new(Field::new("item", DataType::Utf8, false));
         columns[own_texts] = Arc::new(ListArray::new(field, offsets, list.values().clone(), None));
     });
-    // Rows without a template have texts.
+    // Rows without a template have own texts.
     refused(|columns, [_, template, _]| {
         let values = columns[template].as_dictionary::<Int32Type>().values().clone();
         let keys = Int32Array::new_null(20);
@@ -244,7 +244,7 @@ fn a_part_of_a_batch_is_that_part() {
 
 #[test]
 fn columns_of_any_length_arrive_as_they_were() {
-    // Around the bound of a block, of what shrinks and of what does not.
+    // Around the block size, with compressible and random data.
     for bytes in [65_533, 65_534, 65_535, 131_068, 200_000] {
         let mut random = StdRng::seed_from_u64(bytes);
         let noise: String =
@@ -289,8 +289,8 @@ fn zstd_is_taken_too() {
 const LZ4: u32 = 0x184d_2204;
 const ZSTD: u32 = 0xfd2f_b528;
 
-/// What comes of a batch whose first compressed buffer claims another length, which
-/// stands before its frame.
+/// The error for a batch whose first compressed buffer claims another length. The length precedes
+/// the frame.
 fn claim(mut messages: Vec<FlightData>, magic: u32, length: impl Fn(i64) -> i64) -> FlightError {
     let last = messages.last_mut().unwrap();
     let mut body = last.data_body.to_vec();
@@ -339,7 +339,7 @@ fn every_truncation_is_an_error() {
             [|m| &mut m.data_header, |m| &mut m.data_body];
         for part in parts {
             let length = part(&mut whole[index].clone()).len();
-            // From the middle to the end, where a cut loses something that is needed.
+            // At different positions, where truncation loses something necessary.
             for cut in [1, length / 4, length / 2] {
                 if cut == 0 || cut >= length {
                     continue;
@@ -376,15 +376,14 @@ proptest! {
         }
         match decode(messages) {
             Ok(Some(Put::Batch { rows, .. })) => {
-                // What is taken can be read to the last cell.
+                // Everything accepted can be read to the last cell.
                 let batch = SpanBatch::try_from(rows).unwrap();
                 for span in batch.spans() {
                     span.unwrap();
                 }
             }
             Ok(_) => {}
-            // The answer where Arrow panicked and was caught: there shall be
-            // nothing to catch.
+            // The error for a caught panic of Arrow, which must not occur.
             Err(error) => {
                 let text = error.to_string();
                 prop_assert!(!text.contains("Arrow could not read"), "{}", text);

@@ -1,4 +1,4 @@
-//! Jaeger's formats to rows: every kind of field, each encoding, bad input.
+//! Jaeger's formats to rows: every kind of field, each encoding, invalid input.
 
 mod support;
 
@@ -197,7 +197,7 @@ fn what_is_no_batch_is_refused() {
     }
 }
 
-/// `PostSpansRequest` as its sender would write it.
+/// `PostSpansRequest` as a sender would encode it.
 mod proto {
     use prost::Message;
 

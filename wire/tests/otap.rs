@@ -1,5 +1,5 @@
-//! OTAP streams to rows: what the reference producer wrote, against the same
-//! spans as OTLP; and what strangers may send.
+//! OTAP streams to rows: the reference producer's streams compared with the same spans as OTLP, and
+//! untrusted input.
 
 mod support;
 
@@ -13,7 +13,7 @@ use spanwise_wire::otlp::{self, decode_protobuf};
 use support::otap::{BatchArrowRecords, PLAIN, Recorded, recorded};
 use support::rows;
 
-/// A row with its attributes in an order of ours: OTAP has none.
+/// A row with sorted attributes, because OTAP does not keep their order.
 fn in_order(mut span: Span) -> Span {
     let sort = |attributes: &mut spanwise_model::Attributes| {
         attributes.sort_by(|a, b| a.0.cmp(&b.0));
@@ -32,7 +32,7 @@ fn all(decoded: otlp::Decoded) -> Vec<Span> {
     rows
 }
 
-/// Text, in which what is no number is equal to itself.
+/// As text, in which NaN equals itself.
 fn lines(spans: &[Span]) -> Vec<String> {
     spans.iter().map(|span| format!("{span:?}")).collect()
 }
@@ -58,7 +58,7 @@ fn the_same_spans_make_the_same_rows_as_by_otlp() {
     }
 }
 
-/// What of a stream's state the recorded batches make use of.
+/// How often the recorded batches use each part of a stream's state.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Uses {
     schemas: usize,
@@ -93,7 +93,7 @@ fn uses(name: &str) -> Uses {
 fn recorded_streams_use_what_streams_can() {
     for name in support::otap::NAMES {
         let uses = uses(name);
-        // Eight tables begin with one each.
+        // Each of the eight tables begins with a schema.
         assert!(uses.schemas > 8 && uses.deltas > 8, "{name}: {uses:?}");
         assert_eq!(uses.compressed > 0, name != PLAIN, "{uses:?}");
     }
@@ -128,8 +128,8 @@ fn a_stream_can_begin_again() {
     let mut decoder = StreamDecoder::new(OtapLimits::default());
     let once = decode_all(&mut decoder, &batches).unwrap();
     let kept = decoder.kept_bytes();
-    // The names of the first schemas are not those of the last, so they begin
-    // streams anew; dictionaries of those before are gone.
+    // The first schema ids differ from the last, so they begin new streams without earlier
+    // dictionaries.
     assert_eq!(decode_all(&mut decoder, &batches).unwrap(), once);
     assert_eq!(decoder.kept_bytes(), kept);
 }
@@ -148,7 +148,7 @@ fn limits_are_held() {
             "{error}"
         );
     }
-    // What is only too much for rows leaves the stream whole.
+    // Exceeding a limit of rows does not break the stream.
     let few = otlp::Limits { spans: 10, ..otlp::Limits::default() };
     let limits = OtapLimits { spans: few, ..OtapLimits::default() };
     assert_eq!(decode(limits).unwrap(), 3 + 6 + 6 + 4);
@@ -174,7 +174,7 @@ proptest! {
         let _ = StreamDecoder::new(OtapLimits::default()).decode(&bytes.into());
     }
 
-    /// Bytes of the first batches are changed, and what is read of them is whole.
+    /// Bytes of the first batches are changed, and accepted rows are read completely.
     #[test]
     fn damaged_streams_never_panic(
         compressed: bool,

@@ -1,4 +1,4 @@
-//! Forms of OTAP that the Go producer does not write, as tables made here.
+//! Forms of OTAP that the Go producer does not write, as hand-made tables.
 
 mod support;
 
@@ -26,7 +26,7 @@ const SPAN_EVENT_ATTRS: i32 = 44;
 
 type Column = (&'static str, ArrayRef);
 
-/// Columns, of which `encodings` says how some are written.
+/// A table. `encodings` declares how some columns are encoded.
 fn table(columns: Vec<Column>, encodings: &[(&str, &str)]) -> RecordBatch {
     let fields = columns.iter().map(|(name, array)| {
         let field = Field::new(*name, array.data_type().clone(), true);
@@ -41,7 +41,7 @@ fn table(columns: Vec<Column>, encodings: &[(&str, &str)]) -> RecordBatch {
     RecordBatch::try_new(Arc::new(schema), arrays).unwrap()
 }
 
-/// A whole IPC stream of one batch, with the mark of its end.
+/// A complete IPC stream of one batch, with its end marker.
 fn ipc(table: &RecordBatch) -> Vec<u8> {
     let mut writer = StreamWriter::try_new(Vec::new(), table.schema_ref()).unwrap();
     writer.write(table).unwrap();
@@ -74,7 +74,7 @@ fn fixed<const N: usize>(values: &[[u8; N]]) -> ArrayRef {
     Arc::new(FixedSizeBinaryArray::try_from_iter(values.iter()).unwrap())
 }
 
-/// `SPANS` with as few columns as there can be, and these besides.
+/// `SPANS` with the minimum of columns, plus these.
 fn spans(count: u8, more: Vec<Column>, encodings: &[(&str, &str)]) -> RecordBatch {
     let ids: Vec<[u8; 8]> = (1..=count).map(|number| [number; 8]).collect();
     let mut columns =
@@ -100,7 +100,7 @@ fn columns_may_be_missing_null_or_unknown() {
         ]
         .into(),
         vec![Arc::new(Int32Array::from(vec![2, 2])), texts(&[Some("why"), Some("not said")])],
-        // The second is null, whatever its columns hold.
+        // The second is null, whatever its columns contain.
         Some(vec![true, false].into()),
     )
     .unwrap();
@@ -128,7 +128,7 @@ fn columns_may_be_missing_null_or_unknown() {
     assert_eq!((rows[1].status, rows[1].error.as_deref()), (Status::Unset, None));
     assert_eq!((rows[0].kind, rows[1].kind), (Kind::Server, Kind::Internal));
     assert_eq!((rows[0].start_unix_nano, rows[0].duration_nano), (7, 5));
-    // Its end is zero: it has none.
+    // The end is zero, which means none.
     assert_eq!((rows[1].start_unix_nano, rows[1].duration_nano), (8, 0));
     assert_eq!(rows[0].service, "unknown_service");
 }
@@ -155,7 +155,7 @@ fn ids_are_differences_unless_said_otherwise() {
     let plain = [("id", "plain"), ("parent_id", "plain")];
     let said = spans(5, vec![ids(vec![Some(7), Some(3), None, Some(1), Some(0)])], &plain);
     assert_eq!(found(said.clone(), attributes(vec![0, 7, 3, 1], &plain)), "aaba");
-    // All of a column as differences, which may be negative.
+    // The whole column as differences, which may be negative.
     let delta = [("parent_id", "delta")];
     assert_eq!(found(usual, attributes(vec![0, 1, 4, 0xffff - 2], &delta)), "aaba");
     let unknown = [("parent_id", "rle")];
@@ -179,9 +179,9 @@ fn zeros_and_no_numbers_are_compared_as_the_sender_does() {
     };
     let ids: ArrayRef = Arc::new(UInt16Array::from(vec![0, 1, 1, 1]));
     for (given, encodings) in [
-        // As numbers: the zeros are the same, and what is no number is not.
+        // Compared as numbers: zeros are equal, and NaN is not.
         (vec![0, 1, 2, 3], &[][..]),
-        // As bits, where the column says how it is written: the other way round.
+        // Compared as bits, if the column's encoding is declared: the reverse.
         (vec![0, 1, 2, 1], &[("parent_id", "quasidelta")][..]),
     ] {
         let spans = spans(4, vec![("id", Arc::clone(&ids))], &[]);
@@ -199,7 +199,7 @@ fn wide_ids_may_have_a_dictionary() {
             ("id", Arc::new(UInt32Array::from(vec![70_000, 1]))),
             ("parent_id", Arc::new(UInt16Array::from(vec![1, 0]))),
             ("name", texts(&[Some("b"), Some("b")])),
-            // The later one first: rows of one span are put in order.
+            // The later event first. Events of a span are sorted.
             ("time_unix_nano", Arc::new(TimestampNanosecondArray::from(vec![20, 10]))),
         ],
         &[],
@@ -322,7 +322,7 @@ fn what_is_wrong_with_a_table_is_said() {
     assert_eq!(decode(&[]).unwrap(), []);
 }
 
-/// A dictionary of one long text, which every row names.
+/// A dictionary with one long text that every row uses.
 fn one_text_in_many_rows(of_spans: u8, rows: u16, text: &str) -> Bytes {
     let values: DictionaryArray<UInt16Type> =
         DictionaryArray::new(UInt16Array::from(vec![0; usize::from(rows)]), texts(&[Some(text)]));
@@ -343,11 +343,11 @@ fn one_text_in_many_rows(of_spans: u8, rows: u16, text: &str) -> Bytes {
 fn a_text_that_many_rows_name_is_counted_for_each() {
     let mut decoder = StreamDecoder::new(OtapLimits::default());
     let text = "x".repeat(1 << 20);
-    // In each span 20,000 MiB.
+    // 20,000 MiB in each span.
     let decoded = decoder.decode(&one_text_in_many_rows(50, 20_000, &text)).unwrap();
     let decoded = decoded.decoded.unwrap();
     assert_eq!((decoded.batch.num_rows(), decoded.rejections.total()), (0, 50));
-    // More than a batch may become, whether spans are taken or left out.
+    // Exceeds the size limit of a batch, whether spans are accepted or rejected.
     for rows in [3, 20_000] {
         let batch = decoder.decode(&one_text_in_many_rows(100, rows, &text)).unwrap();
         let error = batch.decoded.unwrap_err();

@@ -1,4 +1,4 @@
-//! OTLP requests to rows: every kind of field, both encodings, bad input.
+//! OTLP requests to rows: every kind of field, both encodings, invalid input.
 
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTraceServiceRequest, ExportTraceServiceResponse,
@@ -153,7 +153,7 @@ fn rows(decoded: Decoded) -> Vec<spanwise_model::Span> {
     SpanBatch::try_from(decoded.batch).unwrap().spans().collect::<Result<_, _>>().unwrap()
 }
 
-/// A bare span that is valid.
+/// A minimal valid span.
 fn small_span(number: u8) -> Span {
     Span { trace_id: vec![1; 16], span_id: vec![number; 8], ..Default::default() }
 }
@@ -290,7 +290,7 @@ fn wrong_ids_are_rejected_one_by_one_and_counted() {
 #[test]
 fn one_unreadable_span_does_not_lose_the_others() {
     let mut request = request_of(vec![small_span(1), small_span(2)]).encode_to_vec();
-    // The name of the second span becomes text that is no UTF-8.
+    // The name of the second span becomes invalid UTF-8.
     let named = request_of(vec![small_span(1), Span { name: "xy".into(), ..small_span(2) }]);
     let bytes = named.encode_to_vec();
     let at = bytes.windows(2).rposition(|pair| pair == b"xy").unwrap();
@@ -303,7 +303,7 @@ fn one_unreadable_span_does_not_lose_the_others() {
     assert!(decoded.rejections.message().unwrap().contains("scope_spans[0].spans[1]"));
 }
 
-/// One of a mebibyte.
+/// A scope of one mebibyte.
 fn long_scope() -> InstrumentationScope {
     let long = "n".repeat(1 << 18);
     let attributes = (0..4).map(|number| text(&number.to_string(), &long)).collect();
@@ -317,7 +317,7 @@ fn limits_hold() {
     let error = decode_protobuf(&request, &few).unwrap_err();
     assert!(matches!(error, OtlpError::TooLarge { what: "spans", limit: 49 }), "{error}");
 
-    // Long texts of a scope, used by every span.
+    // Every span uses a scope with long texts.
     let mut request = request_of((1..=200).map(small_span).collect());
     request.resource_spans[0].scope_spans[0].scope = Some(long_scope());
     let limits = Limits { row_bytes: 64 << 20, ..Limits::default() };
@@ -332,7 +332,7 @@ fn limits_hold() {
     assert_eq!(decoded.rejections.counts().collect::<Vec<_>>(), [("span_too_large", 1)]);
 }
 
-/// What is said of each request: of those that are read together, and of one.
+/// The result of each request, decoded together and alone.
 fn said_of_each(bodies: &[Vec<u8>], limits: &Limits) -> Vec<Result<String, String>> {
     let mut said = Vec::new();
     for Together { requests, decoded } in decode_protobuf_together(bodies, limits) {
@@ -363,7 +363,7 @@ fn said_of_one(body: &[u8], limits: &Limits) -> Result<String, String> {
     Ok(format!("{:?} {rejections:?} {links}", rows(decoded)))
 }
 
-/// A field that is bytes, whose number and type take one byte.
+/// A length-delimited field whose tag takes one byte.
 fn field(tag: u8, bytes: &[u8]) -> Vec<u8> {
     let mut field = vec![tag];
     prost::encode_length_delimiter(bytes.len(), &mut field).unwrap();
@@ -414,7 +414,7 @@ fn requests_become_one_batch_until_it_is_large() {
     };
     assert_eq!(together(&[]), [0; 0]);
     assert_eq!(together(&vec![body.clone(); 5]), [5]);
-    // Long texts of a scope, used by every span.
+    // Every span uses a scope with long texts.
     let mut large = request_of((1..=50).map(small_span).collect());
     large.resource_spans[0].scope_spans[0].scope = Some(long_scope());
     assert_eq!(together(&[body.clone(), large.encode_to_vec(), body.clone(), body]), [2, 2]);
@@ -475,7 +475,7 @@ fn json_mistakes_are_named() {
     assert!(at("{\"resourceSpans\":[7]}").contains("resourceSpans[0]"));
     let wrong = r#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"startTimeUnixNano":"-1"}]}]}]}"#;
     assert!(at(wrong).contains("-1 is out of range"), "{}", at(wrong));
-    // An id that is not hexadecimal costs its own span only.
+    // An invalid id affects only its own span.
     let id = EXAMPLE.replace("EEE19B7EC3C1B174", "not-an-id");
     let decoded = decode_json(id.as_bytes(), &Limits::default()).unwrap();
     assert_eq!(decoded.rejections.counts().collect::<Vec<_>>(), [("invalid_span_id", 1)]);
@@ -537,7 +537,7 @@ proptest! {
             let wrong = Span { trace_id: vec![1; 3], ..full_span() };
             match kind {
                 0 => whole.encode_to_vec(),
-                // Read to the middle, and after it.
+                // Truncated near the end.
                 1 => { let bytes = whole.encode_to_vec(); bytes[..bytes.len() - 3].to_vec() }
                 2 => field(0x0a, &field(0x12, &[span.clone(), scope, span].concat())),
                 3 => request_of(vec![full_span(), wrong, long]).encode_to_vec(),

@@ -1,5 +1,5 @@
-//! Success is never answered for what is not stored: spans in fields of before, in fields that
-//! nobody knows, under names written otherwise, and beyond what one span may hold.
+//! Success is never reported for spans that are not stored: spans in fields of older versions, in
+//! unknown fields, under differently written names, and beyond the limits of one span.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -26,7 +26,7 @@ fn small_span(number: u64) -> Span {
     }
 }
 
-/// A field of a message, with its length.
+/// A length-delimited field.
 fn field(number: u32, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     prost::encoding::encode_varint(u64::from(number << 3 | 2), &mut out);
@@ -131,10 +131,10 @@ fn spans_in_fields_that_are_not_known_are_rejected_with_a_count_and_a_place() {
         assert!(message.contains(place), "{message}");
         assert_eq!(rows(decoded).len(), 1);
     }
-    // Where nothing else is there, the request is no success.
+    // If there is nothing else, the request fails.
     let error = decode_protobuf(&field(1, &field(999, &scope)), &Limits::default()).unwrap_err();
     assert!(error.to_string().contains("field 999"), "{error}");
-    // What is not known and holds no spans is of a newer version.
+    // Unknown fields without spans come from a newer version.
     let newer = field(1, &[good, field(999, b"text"), field(998, &field(1, b"x"))].concat());
     assert_eq!(decode_protobuf(&newer, &Limits::default()).unwrap().rejections.total(), 0);
 
@@ -250,7 +250,7 @@ fn of_a_span_the_first_attributes_events_and_links_are_kept_and_the_others_count
         links: vec![link.clone(); 4],
         ..small_span(number)
     };
-    // Spans like others before are read another way.
+    // Spans that resemble earlier ones take another path.
     let plain = |number| Span { attributes: attributes.clone(), ..small_span(number) };
     let spans: Vec<Span> = (1..=20).map(full).chain((21..=40).map(plain)).collect();
     let request = request_of(spans, "shop");

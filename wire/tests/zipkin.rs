@@ -1,4 +1,4 @@
-//! Zipkin's formats to rows: every kind of field, each encoding, bad input.
+//! Zipkin's formats to rows: every kind of field, each encoding, invalid input.
 
 mod support;
 
@@ -23,8 +23,7 @@ fn taken(format: Format, body: &[u8]) -> Vec<Span> {
     rows(decoded)
 }
 
-/// Both halves of a call under one id, and what the called process did, as
-/// Brave reports them.
+/// Both halves of a call under one id, and a span of the called process, as Brave reports them.
 const V2: &str = r#"[
   {"traceId":"5982fe77008310cc80f1da5e10147517","parentId":"90394f6bcffb5d13",
    "id":"67fae42571535f60","kind":"CLIENT","name":"get /items","timestamp":1502787600000000,
@@ -143,7 +142,7 @@ fn limits_hold() {
     assert_eq!(decoded.rejections.counts().collect::<Vec<_>>(), [("span_too_large", 50)]);
 }
 
-/// `zipkin.proto` as its sender would write it.
+/// `zipkin.proto` as a sender would encode it.
 mod proto {
     use std::collections::BTreeMap;
 
@@ -247,7 +246,7 @@ fn proto_list() -> proto::List {
     proto::List { spans: vec![client] }
 }
 
-/// Attributes by key: protobuf's maps have no order.
+/// Attributes by key, because protobuf's maps have no order.
 fn sorted(mut rows: Vec<Span>) -> Vec<Span> {
     rows.iter_mut().for_each(|row| row.attributes.sort_by(|one, other| one.0.cmp(&other.0)));
     rows
@@ -260,7 +259,7 @@ fn protobuf_says_what_json_says() {
     let mut list = proto_list();
     let rows = taken(Format::V2Protobuf, &list.encode_to_vec());
     assert_eq!(sorted(rows), sorted(json));
-    // 64-bit trace ids, and addresses of IPv6.
+    // 64-bit trace ids and IPv6 addresses.
     list.spans[0].trace_id = vec![1; 8];
     let v6 = proto::Endpoint { ipv6: vec![0x20; 16], port: 40_000, ..Default::default() };
     list.spans[0].remote = Some(v6);
@@ -268,7 +267,7 @@ fn protobuf_says_what_json_says() {
     assert_eq!(rows[0].trace_id.unwrap().0, [[0; 8], [1; 8]].concat()[..]);
     assert_eq!(rows[0].flow.server_port, Some(40_000));
     assert!(rows[0].flow.server_address.as_deref().unwrap().starts_with("2020:2020"));
-    // Wrong ids cost their own span only.
+    // Invalid ids affect only their own span.
     list.spans.extend([proto::Span::default(), list.spans[0].clone()]);
     list.spans[2].parent_id = vec![1; 3];
     let decoded = decode(Format::V2Protobuf, &list.encode_to_vec()).unwrap();
@@ -276,7 +275,7 @@ fn protobuf_says_what_json_says() {
     assert_eq!(counts, [("invalid_parent_span_id", 1), ("invalid_trace_id", 1)]);
 }
 
-/// A call of which one span tells both sides.
+/// A call with both sides in one span.
 const V1: &str = r#"[{"traceId":"463ac35c9f6413ad","id":"48485a3953bb6124","name":"get",
   "parentId":"463ac35c9f6413ad","annotations":[
     {"timestamp":1502787600000000,"value":"cs",
@@ -371,7 +370,7 @@ fn damaged_thrift_is_refused_as_a_whole() {
 
 #[test]
 fn many_annotations_cost_no_more_than_their_number() {
-    // Each from a service of its own: sides are four at most, whatever is sent.
+    // Each from a different service. There are at most four sides, whatever is sent.
     let annotations: Vec<String> = (0..20_000)
         .map(|n| format!(r#"{{"timestamp":{n},"value":"x","endpoint":{{"serviceName":"s{n}"}}}}"#))
         .collect();

@@ -1,16 +1,16 @@
-//! What the window is fed with: batches as SDKs and agents send them.
+//! Input of the window: batches as SDKs and agents send them.
 
 use arrow::array::RecordBatch;
 use spanwise_model::{Capture, Evidence, Kind, Span, SpanBatchBuilder, SpanId, TraceId, protocol};
 
-/// Rows of a batch.
+/// Rows in a batch.
 const BATCH_ROWS: usize = 256;
 const SERVICES: u64 = 30;
-/// Requests begin this far apart.
+/// Time between the starts of two requests.
 const APART_NANO: i64 = 150_000;
 const BEGIN_UNIX_NANO: i64 = 1_750_000_000_000_000_000;
 
-/// Numbers that look random and are the same in every run (xorshift64*).
+/// Pseudo-random numbers that are the same in every run (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -30,7 +30,7 @@ impl Random {
     }
 }
 
-/// Spans on their way: each sender's in batches of its own.
+/// Spans that are not sent yet. Each sender has its own batches.
 struct Senders {
     waiting: Vec<SpanBatchBuilder>,
     batches: Vec<RecordBatch>,
@@ -58,7 +58,7 @@ impl Senders {
     }
 }
 
-/// Traces of 12 to 40 spans over 30 services, as their SDKs report them.
+/// Traces of 12 to 40 spans over 30 services, as SDKs report them.
 pub(crate) fn sdk(traces: u64) -> Vec<RecordBatch> {
     let mut random = Random(0x5eed);
     let mut senders = Senders::new(SERVICES);
@@ -109,14 +109,14 @@ pub(crate) fn sdk(traces: u64) -> Vec<RecordBatch> {
     senders.finish()
 }
 
-/// Requests through six services, each calling two things, as four agents
-/// report them without anything from an SDK.
+/// Requests through six services that make two calls each, as four agents report them. No SDK is
+/// involved.
 pub(crate) fn zero_code(requests: u64) -> Vec<RecordBatch> {
     let mut random = Random(0xa9e4);
     let mut senders = Senders::new(4);
     for number in 0..requests {
         let begin = BEGIN_UNIX_NANO + number as i64 * APART_NANO;
-        // The call that comes in: its caller runs where no agent does.
+        // The incoming call. No agent runs on its caller's host.
         let mut incoming = (random.next() as u32, random.next() as u32);
         for service in 0..6u64 {
             let from = begin + service as i64 * 200_000;

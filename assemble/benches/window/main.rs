@@ -1,8 +1,7 @@
-//! What assembly costs a span, from a stored batch to its results, with the
-//! window full: rows are read, joined, told, and forgotten.
+//! Cost of assembly for each span with a full window, from a stored batch to its results: rows are
+//! read, joined, reported and forgotten.
 //!
-//! The floor beside it is what no window can go below: hashing the ids of each
-//! span and inserting them once.
+//! The floor is a lower bound for any window: hash and insert the ids of each span once.
 
 mod loads;
 
@@ -14,13 +13,13 @@ use spanwise_assemble::{Window, WindowConfig, WindowCounters};
 use spanwise_model::SpanRows;
 use spanwise_model::schema::column;
 
-/// Rows a second at which the clock of the window runs.
+/// Speed of the window's clock, in rows a second.
 const ROWS_PER_SECOND: u64 = 200_000;
 const POLL_EVERY_NANO: u64 = 100_000_000;
-/// Each is measured this often; the least counts.
+/// Each measurement runs this many times. The fastest run counts.
 const ROUNDS: usize = 5;
 
-/// Processor time of this thread: what else the machine does is not counted.
+/// Processor time of this thread. Other load on the machine is not counted.
 fn cpu_nano() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
@@ -30,7 +29,7 @@ fn rows(batches: &[SpanRows]) -> usize {
     batches.iter().map(SpanRows::num_rows).sum()
 }
 
-/// Nanoseconds of processor time a row, and what the window counted.
+/// Nanoseconds of processor time for each row, and the window's counters.
 fn assemble(batches: &[SpanRows]) -> (f64, WindowCounters) {
     let mut window = Window::new(WindowConfig::default());
     let (mut now, mut polled, mut results) = (0, 0, 0);
@@ -74,7 +73,7 @@ fn floor(batches: &[SpanRows]) -> f64 {
 
 fn main() {
     let mut most = 0.0_f64;
-    // Where an agent's spans are there, too, those of SDKs are joined to them.
+    // When an agent's rows are present, SDK spans are joined to them as well.
     let mut joined = loads::sdk(40_000);
     joined.extend(loads::zero_code(1));
     joined.rotate_right(1);

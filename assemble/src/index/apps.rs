@@ -1,8 +1,8 @@
-//! SDK rows by the ids that others name them by.
+//! SDK rows by the ids that other rows refer to.
 //!
-//! Spans of a trace name each other, and come and go together. So they lie in one
-//! list a trace: to look through it takes less than one access to a table of all
-//! ids, which lies nowhere near. Only the rows of large traces are in a table.
+//! Spans of a trace refer to each other, and arrive and leave together. So each trace has one list:
+//! scanning it is faster than one access to a table of all ids, which would rarely be in the cache.
+//! Only rows of large traces are in a table.
 
 use ahash::RandomState;
 use hashbrown::HashMap;
@@ -12,21 +12,21 @@ use spanwise_model::{SpanId, TraceId};
 use crate::chains::{ChainIter, Chains};
 use crate::slot::Slot;
 
-/// Rows of one trace beyond which a table finds one faster than a look at all.
+/// From this many rows on, a table is faster than scanning the list.
 const LARGE_ROWS: usize = 64;
-/// Lists that are kept for traces to come, for their memory.
+/// Maximum empty lists that are kept to reuse their memory.
 const KEPT_LISTS: usize = 1024;
 
 /// The rows of a trace.
 #[derive(Debug)]
 enum Rows {
-    /// All of them, in the order in which they came.
+    /// All rows, in order of arrival.
     Few(Vec<(SpanId, Slot)>),
-    /// So many, in the table.
+    /// Number of rows in the table.
     Many(usize),
 }
 
-/// See the module.
+/// A map from ids to SDK rows. See the module's description.
 #[derive(Debug, Default)]
 pub(super) struct Apps {
     traces: HashMap<TraceId, Rows, RandomState>,
@@ -35,7 +35,7 @@ pub(super) struct Apps {
     kept: Vec<Vec<(SpanId, Slot)>>,
 }
 
-/// Slots of rows with one id, in the order in which they came.
+/// Slots of rows with one id, in order of arrival.
 #[derive(Clone)]
 pub(crate) enum AppIter<'a> {
     Few { rows: std::slice::Iter<'a, (SpanId, Slot)>, id: SpanId, left: usize },
@@ -71,7 +71,7 @@ impl Apps {
         self.hasher.hash_one((trace, span))
     }
 
-    /// The rows of this trace with this id; `key_of` tells a row's.
+    /// The rows of this trace with this id. `key_of` returns a row's key.
     pub(super) fn get(
         &self,
         (trace, id): (TraceId, SpanId),
@@ -122,7 +122,7 @@ impl Apps {
         }
     }
 
-    /// Forgets a row.
+    /// Removes a row.
     pub(super) fn remove(
         &mut self,
         (trace, id): (TraceId, SpanId),

@@ -1,18 +1,18 @@
-//! Slots that may be used again.
+//! Slots that can be used again.
 //!
-//! They are given out in their order, round and round. Rows are let go of about
-//! in the order in which they came, so rows that come together lie together in
-//! every table, whereas the slots given up last are all over them.
+//! They are used in ascending order, round robin. Rows leave roughly in order of arrival, so rows
+//! that arrive together lie together in every table. The most recently freed slots, by contrast,
+//! are scattered.
 
 use crate::slot::Slot;
 
 /// A set of slots.
 #[derive(Debug, Default)]
 pub(super) struct FreeSlots {
-    /// A bit a slot.
+    /// One bit for each slot.
     words: Vec<u64>,
     len: usize,
-    /// The word that the last slot was taken from.
+    /// The word from which the last slot was taken.
     at: usize,
 }
 
@@ -22,7 +22,7 @@ impl FreeSlots {
         self.len
     }
 
-    /// Puts in a slot.
+    /// Adds a slot.
     pub(super) fn put(&mut self, slot: Slot) {
         let (word, bit) = (slot as usize / 64, slot % 64);
         if self.words.len() <= word {
@@ -32,7 +32,7 @@ impl FreeSlots {
         self.len += 1;
     }
 
-    /// Takes out the slot whose turn it is.
+    /// Takes the next slot in round-robin order.
     pub(super) fn take(&mut self) -> Option<Slot> {
         self.len = self.len.checked_sub(1)?;
         while self.words[self.at] == 0 {

@@ -1,4 +1,4 @@
-//! Every look-up against a scan over all rows.
+//! Compares every look-up with a scan over all rows.
 
 use proptest::prelude::*;
 use spanwise_model::{Evidence, Kind};
@@ -6,7 +6,7 @@ use spanwise_model::{Evidence, Kind};
 use super::*;
 use crate::testing::{MS, app, client, id, server, trace};
 
-/// Rows of few keys, so that they have many in common.
+/// Rows with few distinct keys, so that many rows share one.
 fn rows() -> impl Strategy<Value = Vec<Row>> {
     let picks = (0..4u8, 0..3u8, 0..40i64, 0..40i64, 0..3u64, 0..3u32, 0..4u64, 0..5u8);
     prop::collection::vec(picks, 1..40).prop_map(|picks| {
@@ -107,7 +107,7 @@ proptest! {
             }
         }
         check(&index, &there)?;
-        // Slots are used again.
+        // Inserts again, so that slots are reused.
         there.extend(more.into_iter().map(|row| index.insert(row)));
         check(&index, &there)?;
         for slot in there {

@@ -1,4 +1,4 @@
-//! Where a span that an application reported hangs.
+//! Parents of spans that an application reported.
 
 use std::cmp::Reverse;
 
@@ -11,20 +11,19 @@ use crate::slot::Slot;
 use crate::text::Text;
 use crate::timeline::Sort;
 
-/// An SDK's moments and the kernel's, of one host.
+/// Slack between times of an SDK and of the kernel on one host.
 const START_SLACK_NANO: i64 = 5_000_000;
-/// An SDK may close its span after the response has left.
+/// An SDK may close its span after the response was sent.
 const END_SLACK_NANO: i64 = 50_000_000;
-/// How sure a link by time within the process is, for a span that says it
-/// stands for a request.
+/// Confidence of a link by time within a process, for a span that represents a request.
 const BY_COVER: f32 = 0.9;
-/// The same for other spans, which need not belong to a request at all.
+/// The same for other spans, which may belong to no request.
 const BY_COVER_INTERNAL: f32 = 0.7;
-/// How sure a link by header is where time alone tells the process.
+/// Confidence of a link by header if only time identifies the process.
 const BY_HEADER_AND_TIME: f32 = 0.95;
-/// The most calls of a trace that are looked at.
+/// Maximum calls of a trace that are examined.
 const MAX_CALLS: usize = 2048;
-/// Longest chain of SDK spans that is walked.
+/// Maximum length of a chain of SDK spans that is followed.
 const MAX_CHAIN: usize = 64;
 
 fn covers(request: &Row, row: &Row) -> bool {
@@ -35,10 +34,9 @@ const fn is_entry(row: &Row) -> bool {
     matches!(row.kind, Kind::Server | Kind::Consumer)
 }
 
-/// The SDK span that the row names as its parent. Where two halves of a span
-/// have the id that it names (Zipkin's tracers report both sides of a call
-/// under one), it is the half of the row's own process; what is not known to be
-/// of the calling process was done by the called one.
+/// The SDK span that the row names as its parent. Zipkin's tracers report both sides of a call
+/// under one id. If both halves of a span match the id, the parent is the half of the row's own
+/// process. A row that is not known to be of the calling process belongs to the called half.
 fn named(index: &Index, row: &Row) -> Option<Slot> {
     if let Some(calling) = calling_twin(index, row) {
         return Some(calling);
@@ -53,7 +51,7 @@ fn named(index: &Index, row: &Row) -> Option<Slot> {
         return named;
     }
     let half = parent.receiving_half();
-    // Only a call has another half, which itself hangs under the first.
+    // Only a call has a second half. The second half is itself a child of the first.
     let may_have_half =
         named.is_none_or(|slot| matches!(index.row(slot).kind, Kind::Client | Kind::Producer));
     if !may_have_half || row.span_id == half {
@@ -67,7 +65,8 @@ fn named(index: &Index, row: &Row) -> Option<Slot> {
     }
 }
 
-/// The calling side of a span that this row, the called side, has the id of without saying so.
+/// The calling side of a span, if this row is the called side and has the same id without saying
+/// so.
 fn calling_twin(index: &Index, row: &Row) -> Option<Slot> {
     let trace = row.trace_id.filter(|_| Side::of(row.kind) == Side::Called)?;
     super::few(index.apps(trace, row.span_id))
@@ -75,13 +74,13 @@ fn calling_twin(index: &Index, row: &Row) -> Option<Slot> {
         .min_by_key(|slot| index.row(*slot).at)
 }
 
-/// Where the other half of a shared span does not come: the span above both.
+/// The parent of a shared span, for use if the other half never arrives.
 fn above(index: &Index, row: &Row) -> Option<Slot> {
     let (trace, above) = row.trace_id.zip(row.above)?;
     super::few(index.apps(trace, above)).min_by_key(|slot| index.row(*slot).at)
 }
 
-/// The id under which the request that the row tells of named its sender.
+/// The trace id and span id that the header of the row's request carried.
 fn header_of(index: &Index, row: &Row) -> Option<(TraceId, SpanId)> {
     let id = match calling_twin(index, row) {
         Some(_) => Some(row.span_id),
@@ -90,7 +89,7 @@ fn header_of(index: &Index, row: &Row) -> Option<(TraceId, SpanId)> {
     row.trace_id.zip(id)
 }
 
-/// The SDK spans above one, within its process, nearest first.
+/// The SDK ancestors of a span within its process, nearest first.
 pub(super) fn ancestors(index: &Index, slot: Slot) -> Vec<Slot> {
     let mut chain = Vec::new();
     let mut at = slot;
@@ -106,18 +105,18 @@ pub(super) fn ancestors(index: &Index, slot: Slot) -> Vec<Slot> {
     chain
 }
 
-/// Whether the row is the topmost SDK span of its process, as far as is known.
+/// Whether the row is the topmost known SDK span of its process.
 fn is_local_root(index: &Index, row: &Row) -> bool {
     is_entry(row) || named(index, row).is_none_or(|parent| !index.row(parent).same_process(row))
 }
 
-/// Rule: the header that the SDK took its parent from came with a request.
+/// Rule: the header from which the SDK took its parent came with a captured request.
 pub(super) fn request_with_header(index: &Index, _: Slot, row: &Row) -> Verdict {
     let Some((trace, parent)) = header_of(index, row) else {
         return Verdict::Nothing;
     };
     let requests = index.with_header(trace, parent);
-    // Most spans have none, and need not be looked at further.
+    // Most spans have no such request and need no further checks.
     if requests.len() == 0 || !is_local_root(index, row) {
         return Verdict::Nothing;
     }
@@ -138,7 +137,7 @@ pub(super) fn request_with_header(index: &Index, _: Slot, row: &Row) -> Verdict 
     if !is_entry(row) {
         return Verdict::Nothing;
     }
-    // Proxies pass the header on: the innermost request is the process's own.
+    // Proxies pass the header on. The innermost request is the process's own.
     let innermost = around.into_iter().max_by_key(|slot| {
         let request = index.row(*slot);
         (request.start_unix_nano, Reverse(request.span_id))
@@ -155,7 +154,7 @@ pub(super) fn span_context(index: &Index, _: Slot, row: &Row) -> Verdict {
         .map_or(Verdict::Nothing, |slot| Verdict::child(slot, Evidence::SpanContext, 1.0))
 }
 
-/// Rule: the SDK reports the port from which the request came.
+/// Rule: the SDK reports the client port of its request.
 pub(super) fn same_connection(index: &Index, slot: Slot, row: &Row) -> Verdict {
     let Some(port) = row.client_port.filter(|_| is_entry(row)) else { return Verdict::Nothing };
     let requests = requests_around(index, slot).into_iter().filter(|slot| {
@@ -168,8 +167,8 @@ pub(super) fn same_connection(index: &Index, slot: Slot, row: &Row) -> Verdict {
     Verdict::only(requests, Evidence::Enclosing, 1.0)
 }
 
-/// Rule: calls of one fragment carry the SDK's trace on, so the fragment's
-/// request is the one that the SDK was working for.
+/// Rule: a call of the fragment carries the SDK's trace id, so the SDK worked for the fragment's
+/// request.
 pub(super) fn fragment_of_trace(index: &Index, _: Slot, row: &Row) -> Verdict {
     let Some(trace) = row.trace_id else { return Verdict::Nothing };
     let mut found: Option<(Slot, f32)> = None;
@@ -186,7 +185,7 @@ pub(super) fn fragment_of_trace(index: &Index, _: Slot, row: &Row) -> Verdict {
         let request =
             index.servers_of_fragment(fragment).find(|slot| covers(index.row(*slot), row));
         let Some(request) = request else { continue };
-        // A fragment is sure where every call of it is.
+        // The link is as certain as the least certain of the fragment's calls.
         let confidence = call.confidence.unwrap_or(BY_COVER);
         match &mut found {
             None => found = Some((request, confidence)),
@@ -199,7 +198,7 @@ pub(super) fn fragment_of_trace(index: &Index, _: Slot, row: &Row) -> Verdict {
     })
 }
 
-/// Rule: the process was serving just one request that fits.
+/// Rule: the process was serving exactly one request that fits.
 pub(super) fn only_request_around(index: &Index, slot: Slot, row: &Row) -> Verdict {
     if !is_local_root(index, row) {
         return Verdict::Nothing;
@@ -213,8 +212,8 @@ fn requests_around(index: &Index, slot: Slot) -> Vec<Slot> {
     index.covering(Sort::Server, slot, START_SLACK_NANO, END_SLACK_NANO)
 }
 
-/// Those of the requests that fit best: with the method and path that the SDK
-/// reports, and without a header that the SDK would have gone on with.
+/// The requests that fit best: they have the method and path that the SDK reports, and no header
+/// that the SDK would have continued.
 fn narrowed(index: &Index, row: &Row, mut requests: Vec<Slot>) -> Vec<Slot> {
     let agree =
         |one: Option<Text>, other: Option<Text>| one.is_none() || other.is_none() || one == other;

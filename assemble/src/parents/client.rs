@@ -1,4 +1,4 @@
-//! What a process called, and for which request.
+//! Parents of calls: for which request a process made a call.
 
 use spanwise_model::{Capture, Evidence, Kind};
 
@@ -9,20 +9,19 @@ use crate::row::Row;
 use crate::slot::Slot;
 use crate::timeline::Sort;
 
-/// Two moments of one process, both told by the kernel.
+/// Slack between two kernel times of one process.
 const KERNEL_SLACK_NANO: i64 = 5_000_000;
-/// A moment told by the kernel and one told by an SDK of the same host.
+/// Slack between a kernel time and an SDK time on one host.
 const SDK_SLACK_NANO: i64 = 5_000_000;
-/// How sure a link by time and protocol alone is.
+/// Confidence of a link by time and protocol alone.
 const BY_COVER: f32 = 0.9;
 
 fn is_sure(row: &Row) -> bool {
     row.confidence.is_some_and(|confidence| confidence >= Evidence::CERTAIN)
 }
 
-/// Whether the call can have been made for the request: the same process was
-/// serving it, it is not the call's own other end, and no sure fragment says
-/// otherwise.
+/// Whether the call can have been made for the request: the same process was serving the request,
+/// the request is not the call's own server side, and no certain fragment contradicts it.
 fn may_serve(request: &Row, call: &Row) -> bool {
     let elsewhere = is_sure(call)
         && call.fragment_id.is_some()
@@ -35,14 +34,12 @@ fn may_serve(request: &Row, call: &Row) -> bool {
         && !elsewhere
 }
 
-/// Rule: the SDK span of this process that made the call and put its id in the
-/// header.
+/// Rule: this process's SDK span made the call and put its id in the header.
 pub(super) fn own_app(index: &Index, _: Slot, row: &Row) -> Verdict {
     let Some((trace, parent)) = row.trace_id.zip(row.parent_span_id) else {
         return Verdict::Nothing;
     };
-    // An SDK that reports no process is told by the absence of a request with
-    // the same header: that would have brought the header in.
+    // If the SDK reports no process, the span counts only if no request brought the same header in.
     let brought_in = !matches!(passed_on_header(index, 0, row), Verdict::Nothing);
     let app = few(index.apps(trace, parent)).find(|slot| {
         let app = index.row(*slot);
@@ -52,7 +49,7 @@ pub(super) fn own_app(index: &Index, _: Slot, row: &Row) -> Verdict {
     app.map_or(Verdict::Nothing, |slot| Verdict::child(slot, Evidence::TraceHeader, 1.0))
 }
 
-/// Rule: a proxy, or a program that copies headers, passes on what it got.
+/// Rule: a proxy, or a program that copies headers, passes on a header that it received.
 pub(super) fn passed_on_header(index: &Index, _: Slot, row: &Row) -> Verdict {
     let Some((trace, parent)) = row.trace_id.zip(row.parent_span_id) else {
         return Verdict::Nothing;
@@ -60,13 +57,13 @@ pub(super) fn passed_on_header(index: &Index, _: Slot, row: &Row) -> Verdict {
     among(index, row, index.with_header(trace, parent), Evidence::TraceHeader)
 }
 
-/// Rule: a proxy passes on the request's id, or has made one.
+/// Rule: a proxy passes on the request's X-Request-ID, or created it.
 pub(super) fn passed_on_request_id(index: &Index, _: Slot, row: &Row) -> Verdict {
     let Some(id) = row.x_request_id else { return Verdict::Nothing };
     among(index, row, index.with_x_request_id(id), Evidence::RequestId)
 }
 
-/// The one of the requests for which the call can have been made.
+/// The only one of the requests for which the call can have been made.
 fn among(index: &Index, row: &Row, requests: ChainIter<'_>, evidence: Evidence) -> Verdict {
     if requests.len() > MAX_CANDIDATES {
         return Verdict::Several;
@@ -79,8 +76,7 @@ fn among(index: &Index, row: &Row, requests: ChainIter<'_>, evidence: Evidence) 
     Verdict::only(fitting.into_iter(), evidence, 1.0)
 }
 
-/// Rule: an SDK's client span around a call that carries no header, such as a
-/// database query.
+/// Rule: an SDK's client span covers a call without a header, such as a database query.
 pub(super) fn app_around_call(index: &Index, slot: Slot, row: &Row) -> Verdict {
     if row.trace_id.is_some() {
         return Verdict::Nothing;
@@ -103,7 +99,7 @@ pub(super) fn app_around_call(index: &Index, slot: Slot, row: &Row) -> Verdict {
     match around.as_slice() {
         [] => Verdict::Nothing,
         [only] => Verdict::child(*only, Evidence::Enclosing, BY_COVER),
-        // Two libraries may each report the call, one span inside the other.
+        // Two libraries may both report the call. Their spans are then nested.
         several => several
             .iter()
             .find(|deepest| {
@@ -114,7 +110,7 @@ pub(super) fn app_around_call(index: &Index, slot: Slot, row: &Row) -> Verdict {
     }
 }
 
-/// Whether nothing says that an SDK's span and a call belong to two requests.
+/// Whether an SDK span and a call may belong to the same request: no evidence contradicts it.
 fn of_same_request(index: &Index, app: Slot, call: &Row) -> bool {
     let Some(fragment) = call.fragment_id else { return true };
     let top = app::ancestors(index, app).last().copied().unwrap_or(app);
@@ -127,7 +123,7 @@ fn of_same_request(index: &Index, app: Slot, call: &Row) -> bool {
     }
 }
 
-/// Rule: what the agent saw in the process.
+/// Rule: the fragment that the agent reported.
 pub(super) fn fragment(index: &Index, _: Slot, row: &Row) -> Verdict {
     let Some(fragment) = row.fragment_id else { return Verdict::Nothing };
     let evidence = match row.evidence {
@@ -138,8 +134,8 @@ pub(super) fn fragment(index: &Index, _: Slot, row: &Row) -> Verdict {
     Verdict::only(requests, evidence, row.confidence.unwrap_or(BY_COVER))
 }
 
-/// Rule: a process without SDK sent a header that it must have got, though the
-/// request that brought it was not seen.
+/// Rule: a process without an SDK sent a header that it must have received, but the request with
+/// that header was not captured.
 pub(super) fn any_app(index: &Index, _: Slot, row: &Row) -> Verdict {
     let Some((trace, parent)) = row.trace_id.zip(row.parent_span_id) else {
         return Verdict::Nothing;

@@ -1,4 +1,4 @@
-//! From one side of a connection to the other.
+//! From one end of a connection to the other.
 
 use std::cmp::Reverse;
 
@@ -9,13 +9,12 @@ use crate::index::Index;
 use crate::row::Row;
 use crate::slot::Slot;
 
-/// Both ends of a hop on one host read the same clock, but not at the same
-/// moment.
+/// Both ends of a hop on one host read the same clock, but not at the same moment.
 const SAME_HOST_SLACK_NANO: i64 = 50_000_000;
-/// Clocks of two hosts differ by less than this, if anyone looks after them.
+/// Maximum difference of two hosts' synchronised clocks.
 const OTHER_HOST_SLACK_NANO: i64 = 1_000_000_000;
-/// Where nobody does, both numbers and both ports tell an exchange from others for
-/// longer than any clock should be wrong.
+/// Maximum difference of unsynchronised clocks. If both sequence numbers and both ports agree, they
+/// identify an exchange for longer than any clock should be wrong.
 const UNKEPT_CLOCK_SLACK_NANO: i64 = 600_000_000_000;
 
 fn same_host(one: &Row, other: &Row) -> bool {
@@ -30,12 +29,11 @@ fn ports(row: &Row) -> Option<(u16, u16)> {
     row.client_port.zip(row.server_port)
 }
 
-/// Whether two kernel rows saw one exchange, `near` nearer to the client.
+/// Whether two kernel rows captured the same exchange; `near` is nearer to the client.
 ///
-/// Sequence numbers come again, so the request must also have arrived while the
-/// call lasted. Its end says nothing: a server's end may be told from silence,
-/// and a client may have given up before. Where a response was not seen, the
-/// ports must tell that the connection is the same.
+/// Sequence numbers repeat, so the request must also have arrived during the call. The end of the
+/// far row proves nothing: a server's end may be inferred from silence, and a client may have given
+/// up before. If one side has no response, the ports must show that the connection is the same.
 pub(crate) fn same_hop(near: &Row, far: &Row) -> bool {
     let same_ports = ports(near).is_some() && ports(near) == ports(far);
     let (responses, slack) = match near.response_tcp_seq.zip(far.response_tcp_seq) {
@@ -58,8 +56,8 @@ pub(crate) fn same_hop(near: &Row, far: &Row) -> bool {
 pub(super) fn by_sequences(index: &Index, _: Slot, row: &Row) -> Verdict {
     let Some(seq) = row.request_tcp_seq else { return Verdict::Nothing };
     let near = few(index.with_request_seq(seq)).filter(|slot| same_hop(index.row(*slot), row));
-    // Of several points the last before this one; of several rows of a point
-    // the likeliest, and always the same one.
+    // Of several capture points, take the last before this one. Of several rows of a point, take
+    // the best match, and always the same one.
     let best = near.max_by_key(|slot| {
         let near = index.row(*slot);
         let distance = row.start_unix_nano.abs_diff(near.start_unix_nano);
@@ -74,8 +72,8 @@ pub(super) fn by_sequences(index: &Index, _: Slot, row: &Row) -> Verdict {
     best.map_or(Verdict::Nothing, |slot| Verdict::child(slot, Evidence::TcpSequence, 1.0))
 }
 
-/// Rule: the sides are joined by the trace header, because something between
-/// them (a balancer that cannot be seen) ended one connection and began another.
+/// Rule: the trace header joins both sides, because an unseen proxy or balancer ended one
+/// connection and opened another.
 pub(super) fn by_header(index: &Index, _: Slot, row: &Row) -> Verdict {
     let Some((trace, parent)) = row.trace_id.zip(row.parent_span_id) else {
         return Verdict::Nothing;
@@ -101,7 +99,7 @@ fn has_other_end(index: &Index, call: &Row) -> bool {
     })
 }
 
-/// Rule: the SDK span that the header names, where the call was not seen.
+/// Rule: the SDK span that the header names, if the call was not captured.
 pub(super) fn named_app(index: &Index, _: Slot, row: &Row) -> Verdict {
     let Some((trace, parent)) = row.trace_id.zip(row.parent_span_id) else {
         return Verdict::Nothing;

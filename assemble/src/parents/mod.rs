@@ -1,8 +1,8 @@
-//! The parent rules, as one table.
+//! The table of parent rules.
 //!
-//! A rule looks at one row and at the rows around it, and says: this is its
-//! parent; several could be; or nothing. What a rule says depends on the set of
-//! rows alone, never on the order in which they came.
+//! A rule looks at one row and its neighbours. It returns the parent, or that there are several
+//! candidates, or nothing. The result depends only on the set of rows, never on their order of
+//! arrival.
 
 mod app;
 mod client;
@@ -20,7 +20,7 @@ use crate::index::Index;
 use crate::row::Row;
 use crate::slot::Slot;
 
-/// Why and how surely a row hangs under another.
+/// The parent of a row, with evidence and confidence.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Parent {
     pub(crate) slot: Slot,
@@ -28,14 +28,14 @@ pub(crate) struct Parent {
     pub(crate) confidence: f32,
 }
 
-/// What a rule, or all of them, say of a row.
+/// The result of one rule, or of all rules, for a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Verdict {
-    /// Nothing speaks for a parent.
+    /// No rule found a parent.
     Nothing,
-    /// This is its parent.
+    /// The row has this parent.
     Child(Parent),
-    /// Several could be it.
+    /// Several rows could be the parent.
     Several,
 }
 
@@ -44,7 +44,7 @@ impl Verdict {
         Self::Child(Parent { slot, evidence, confidence })
     }
 
-    /// The only one of the candidates.
+    /// The parent, if there is exactly one candidate.
     fn only(
         mut candidates: impl Iterator<Item = Slot>,
         evidence: Evidence,
@@ -58,11 +58,11 @@ impl Verdict {
     }
 }
 
-/// The most rows with one header or id that are looked at. More of them mean
-/// that whoever sent it gives the same to everyone: it proves nothing.
+/// Maximum rows with one header or id that are examined. If there are more, the sender uses the
+/// same value for everything, and it proves nothing.
 pub(crate) const MAX_CANDIDATES: usize = 256;
 
-/// The rows of a key; none where they are so many that it proves nothing.
+/// The rows of a key, or none if the key has too many rows to prove anything.
 pub(crate) fn few(rows: impl ExactSizeIterator<Item = Slot>) -> impl Iterator<Item = Slot> {
     let few = if rows.len() > MAX_CANDIDATES { 0 } else { MAX_CANDIDATES };
     rows.take(few)
@@ -70,13 +70,13 @@ pub(crate) fn few(rows: impl ExactSizeIterator<Item = Slot>) -> impl Iterator<It
 
 /// One rule of the table.
 pub struct Rule {
-    /// What the rule is called.
+    /// The rule's name.
     pub name: &'static str,
-    /// The capture points whose rows it finds parents for.
+    /// The capture points of the rows to which the rule applies.
     pub applies_to: &'static [Capture],
-    /// Which row it takes for the parent.
+    /// Which row becomes the parent.
     pub parent_is: &'static str,
-    /// The evidence that its links carry.
+    /// The evidence of the rule's links.
     pub evidence: &'static str,
     pub(crate) find: fn(&Index, Slot, &Row) -> Verdict,
 }
@@ -86,8 +86,8 @@ const CLIENT: &[Capture] = &[Capture::ClientProcess];
 const SERVER: &[Capture] = &[Capture::ServerProcess];
 const AFTER_CLIENT: &[Capture] = &[Capture::ClientNic, Capture::ServerNic, Capture::ServerProcess];
 
-/// The parent rules. Of those for a row's capture point, the first that finds
-/// one parent counts.
+/// The parent rules. Of the rules for a row's capture point, the first that finds exactly one
+/// parent decides.
 pub const RULES: &[Rule] = &[
     Rule {
         name: "hop",
@@ -203,7 +203,7 @@ fn rules_for(capture: Capture) -> &'static [&'static Rule] {
     &RULES_FOR[capture as usize]
 }
 
-/// What the rules say of a row.
+/// The result of all rules for a row.
 pub(crate) fn verdict(index: &Index, slot: Slot) -> Verdict {
     let row = index.row(slot);
     let mut several = row.capture == Capture::ClientProcess

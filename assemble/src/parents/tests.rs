@@ -1,4 +1,4 @@
-//! Every rule of the table, by example.
+//! An example for each rule of the table.
 
 use spanwise_model::{Assembled, Evidence, Kind};
 
@@ -7,7 +7,7 @@ use crate::resolve::assemble_all;
 use crate::row::Row;
 use crate::testing::{app, client, id, server};
 
-/// Checks what is found for the row of this number, whatever the rows' order.
+/// Checks the result for the row with this number, for several orders of the rows.
 #[track_caller]
 fn check(rows: &[Row], number: u64, parent: Option<u64>, evidence: Option<(Evidence, f32)>) {
     for turn in 0..rows.len() {
@@ -49,7 +49,7 @@ use Evidence::{Enclosing, RequestId, SoleRequest, SpanContext, TcpSequence, Thre
 fn hop_joins_by_both_sequences_at_the_same_time() {
     let call = client(1, "a", 0, 100).hop(7, 8);
     child(&[call, server(2, "b", 10, 90).hop(7, 8)], 2, 1, TcpSequence, 1.0);
-    // Another response, another protocol, another time, another clock.
+    // Another response, protocol, time and clock.
     root(&[call, server(2, "b", 10, 90).hop(7, 9)], 2);
     root(&[call, server(2, "b", 10, 90).hop(7, 8).protocol("redis")], 2);
     root(&[call, server(2, "b", 200, 290).hop(7, 8)], 2);
@@ -65,7 +65,7 @@ fn hop_between_hosts_joins_over_any_clocks_where_the_ports_agree_as_well() {
     child(&[call, served(-300_000, 40_000).on("h2", 1)], 2, 1, TcpSequence, 1.0);
     root(&[call, served(700_000, 40_000).on("h2", 1)], 2);
     root(&[call, served(300_000, 40_001).on("h2", 1)], 2);
-    // On one host there is one clock.
+    // One host has one clock.
     root(&[call, served(300_000, 40_000)], 2);
 }
 
@@ -93,7 +93,7 @@ fn hop_by_header_bridges_an_unseen_balancer() {
     let call = client(1, "a", 0, 100).hop(1, 2).context(1, 50);
     let served = server(2, "b", 10, 90).hop(3, 4).context(1, 50);
     child(&[call, served], 2, 1, TraceHeader, 1.0);
-    // The call's other end is known: it is not this one.
+    // The call's server side is known, and it is another row.
     let other_end = server(3, "c", 5, 95).hop(1, 2).context(1, 50);
     root(&[call, served, other_end], 2);
 }
@@ -111,7 +111,7 @@ fn a_call_hangs_under_the_sdk_span_that_made_it() {
     let call = client(1, "a", 1, 99).context(1, 50).within(5, Thread, 1.0);
     let served = server(2, "a", 0, 110).serves(5);
     child(&[span, call, served], 1, 50, TraceHeader, 1.0);
-    // An SDK that says only its service's name.
+    // An SDK that reports only its service's name.
     child(&[span.nowhere(), call, served], 1, 50, TraceHeader, 1.0);
 }
 
@@ -187,11 +187,11 @@ fn an_sdk_span_covers_the_query_that_it_made() {
     let span = app(51, Kind::Client, "a", 10, 20).context(1, 50).protocol("redis");
     let rows = [query, served, entry, span];
     child(&rows, 1, 51, Enclosing, 0.9);
-    // The deeper of two nested ones.
+    // The inner one of two nested spans.
     let inner = app(52, Kind::Client, "a", 10, 20).context(1, 51).protocol("redis");
     let nested = [query, served, entry, span, inner];
     child(&nested, 1, 52, Enclosing, 0.9);
-    // Another protocol, and another request's span.
+    // Another protocol, and a span of another request.
     let sql = app(51, Kind::Client, "a", 10, 20).context(1, 50).protocol("postgresql");
     child(&[query, served, entry, sql], 1, 2, Thread, 1.0);
     let others = [
@@ -213,7 +213,7 @@ fn a_fragment_is_as_sure_as_the_agent_says() {
     child(&[served, call.within(5, Evidence::Turn, 0.95)], 2, 1, Evidence::Turn, 0.95);
     child(&[served, call.within(5, SoleRequest, 0.9)], 2, 1, SoleRequest, 0.9);
     ambiguous(&[served, call.ambiguous()], 2);
-    // The request is still running: what is known of it is kept for later.
+    // The request is still running. The fragment's evidence is kept for later.
     check(&[call.within(5, Thread, 1.0)], 2, None, Some((Thread, 1.0)));
 }
 
@@ -229,11 +229,11 @@ fn an_sdk_entry_hangs_under_the_request_with_its_header() {
     let entry = app(50, Kind::Server, "a", 1, 99).context(1, 40);
     let served = server(1, "a", 0, 100).context(1, 40);
     child(&[entry, served], 50, 1, TraceHeader, 1.0);
-    // Though the SDK span that made the call is known too.
+    // This holds although the SDK span that made the call is known, too.
     let caller = app(40, Kind::Client, "c", 0, 100).context(1, 39);
     child(&[entry, served, caller], 50, 1, TraceHeader, 1.0);
     child(&[entry, caller], 50, 40, SpanContext, 1.0);
-    // Names that do not match: the innermost request with the header.
+    // If no name matches, the innermost request with the header is the parent.
     let outer = server(1, "proxy", 0, 100).context(1, 40);
     let inner = server(2, "other-name", 1, 100).context(1, 40);
     child(&[entry.nowhere(), outer, inner], 50, 2, TraceHeader, 0.95);
@@ -312,7 +312,7 @@ fn a_shared_span_shows_both_sides() {
     let rows = [root, call, answer, work, connect];
     child(&rows, 10, 1, SpanContext, 1.0);
     child(&rows, half, 10, SpanContext, 1.0);
-    // What each process did within the span hangs under its own half.
+    // The spans of each process are children of its own half.
     child(&rows, 20, half, SpanContext, 1.0);
     child(&rows, 21, 10, SpanContext, 1.0);
 }
@@ -325,7 +325,7 @@ fn a_shared_span_of_which_one_side_is_missing_is_no_riddle() {
     child(&[answer, work], 20, half, SpanContext, 1.0);
     root(&[answer, work], half);
     child(&[call, work], 20, 10, SpanContext, 1.0);
-    // A third process: whoever it is, the called side did it.
+    // A third process: its span belongs to the called side.
     let other = app(22, Kind::Internal, "other", 30, 70).context(1, 10);
     child(&[call, answer, other], 22, half, SpanContext, 1.0);
 }
@@ -364,7 +364,8 @@ fn a_shared_span_whose_calling_half_never_comes_hangs_under_the_span_above_it() 
     let work = app(20, Kind::Internal, "back", 30, 70).context(1, 10);
     child(&[root_row, answer, work], half, 1, SpanContext, 1.0);
     child(&[root_row, answer, work], 20, half, SpanContext, 1.0);
-    // Once it has come, it is the parent, also where something else was told before.
+    // When the calling side arrives, it becomes the parent, even if another result was reported
+    // before.
     let prior = spanwise_model::TraceId([1; 16]);
     answer.prior = Some(crate::row::Prior { trace_id: prior, parent: Some(id(1)) });
     (answer.evidence, answer.confidence) = (Some(SpanContext), Some(1.0));

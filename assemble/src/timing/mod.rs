@@ -1,11 +1,11 @@
-//! Links by time alone, for calls that nothing else gives to a request: which of
-//! the requests that their process handled at the time made them.
+//! Links by time alone, for calls that no other evidence assigns: which of the requests that their
+//! process served at that time made them.
 //!
-//! A process is learnt: which calls its requests make, in which order, and how long
-//! after what (`model.rs`). Calls are then given to requests so that all of them
-//! together are likeliest (`solve.rs`). A link is made where most of the likely ways
-//! to do so have it; it is a guess, says so, and says how sure it is. TraceWeaver
-//! (SIGCOMM'24) showed that delays tell that much.
+//! A model of each process is learned: which calls its requests make, in which order, and after
+//! which delays (`model.rs`). Calls are then assigned jointly so that all requests together are as
+//! likely as possible (`solve.rs`). A link is made if most of the likely assignments contain it.
+//! Such a link is a guess, is marked as one, and has a confidence. TraceWeaver (SIGCOMM'24) showed
+//! that delays carry this much information.
 
 mod budget;
 mod model;
@@ -43,7 +43,7 @@ const REMEMBER_NANO: u64 = 120_000_000_000;
 const SURE_ENOUGH: f32 = 0.62;
 /// The surest that time alone is.
 const SUREST: f32 = 0.95;
-/// How sure a finding is, see [`sure`].
+/// Coefficients of the confidence, see [`sure`].
 const SURE_ALONE: f64 = 1.12;
 const SURE_BY_SHARE: f64 = 0.60;
 const SURE_BY_LEARNT: f64 = 0.18;
@@ -54,17 +54,17 @@ const UNSURE_BY_WORK: f64 = 0.84;
 const SURE_ELSEWHERE: f64 = 0.6;
 /// Of so few rounds, none in none is not never.
 const ROUNDS_DOUBT: f64 = 0.03;
-/// With more requests at work at once, nothing is said.
+/// Maximum requests in progress at once for which links are made.
 const MOST_AT_WORK: f64 = 8.0;
-/// Processes known at once.
+/// Maximum processes.
 const MAX_PROCESSES: usize = 4096;
-/// Requests and calls kept at once, over all processes; those beyond are not looked at.
+/// Maximum requests and calls of all processes together. Later ones are ignored.
 const MAX_KEPT: usize = 200_000;
-/// Sorts of requests, and of calls, that are told apart in a process.
+/// Maximum kinds of requests and calls that are distinguished in a process.
 const MAX_SORTS: usize = 64;
-/// What a process's model may hold.
+/// Maximum entries in a process's model.
 const MAX_MODEL: usize = 16_384;
-/// Calls looked at together; of more, nothing is said.
+/// Maximum calls that are assigned together. If there are more, no links are made.
 const MAX_CALLS: usize = 4096;
 /// A process of which nothing that was found can be trusted is not looked at again for
 /// this long: who is busy stays so for a while.
@@ -72,7 +72,7 @@ const HOPELESS_FOR_NANO: i64 = 3_000_000_000;
 /// Requests that a process must have handled before its model is more than a first
 /// look can say.
 const KNOWN_AFTER: f64 = 20.0;
-/// Requests that are learnt from while nothing is to be found out.
+/// From this many requests on, the model learns only while calls are being assigned.
 const ENOUGH_KNOWN: f64 = 200.0;
 /// How sure all that may concern a request must be to be learnt from, and what that
 /// counts beside what is known.
@@ -81,28 +81,27 @@ const WEIGHT_OF_FOUND: f64 = 0.2;
 
 type HashMap<K, V> = hashbrown::HashMap<K, V, ahash::RandomState>;
 
-/// What was done, and what was left undone.
+/// Results of the assignment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TimingCounters {
-    /// Calls that were given to a request.
+    /// Calls that were assigned to a request.
     pub linked: u64,
-    /// Calls of which nothing is said, since several requests are as likely, or
-    /// none is.
+    /// Calls that were not assigned, because several requests or none were likely.
     pub unclear: u64,
-    /// Calls that were not looked at, for there are too many at once.
+    /// Calls that were not examined, because there were too many.
     pub skipped: u64,
 }
 
-/// What the window knows of a call.
+/// What the window knows about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallLink {
-    /// The row is gone.
+    /// The row is no longer in the window.
     Gone,
-    /// Nothing gives it to a request.
+    /// No evidence assigns the call to a request.
     Orphan,
-    /// It was made for none.
+    /// No request made the call.
     OfNone,
-    /// It is this row's child.
+    /// The call is a child of this row.
     Of(Slot),
 }
 
@@ -122,7 +121,7 @@ struct Made {
     looked_at: bool,
     /// It was said whose it is, or that this is not known.
     said: bool,
-    /// What was said.
+    /// The reported parent, if there was one.
     said_of: Option<Slot>,
 }
 
@@ -130,11 +129,11 @@ struct Made {
 struct Process {
     sorts: HashMap<(bool, Text), What>,
     model: Model,
-    /// Until when calls for no request were counted.
+    /// Background calls were counted up to this time.
     counted_nano: i64,
     served: Vec<Served>,
     made: Vec<Made>,
-    /// Calls that wait for an answer.
+    /// Calls that wait for a decision.
     waiting: usize,
     /// The end of what was looked at last, and of the last row.
     looked_nano: i64,
@@ -175,7 +174,7 @@ impl Timing {
         self.counters
     }
 
-    /// Takes note of what the kernel saw of a process.
+    /// Records a request or a call that the kernel captured.
     pub(crate) fn note(&mut self, row: &Row, at: Stamped, now_nano: u64) {
         let (Some(id), false) = (row.process_id, row.is_elsewhere()) else { return };
         let serves = match row.capture {
@@ -218,7 +217,7 @@ impl Timing {
         }
     }
 
-    /// Nothing gives this call to a request: whether something may be said of it here.
+    /// Registers a call that no evidence assigns. Returns whether a decision will follow.
     pub(crate) fn waits(&mut self, row: &Row) -> bool {
         let Some(id) = row.process_id else { return false };
         let Some(process) = self.processes.get_mut(&(row.host, id)) else { return false };
@@ -227,8 +226,8 @@ impl Timing {
         waits
     }
 
-    /// Says of calls that have waited long enough whose they are: the call, and
-    /// its parent where one is likely. All that wait are looked at where `all`.
+    /// Decides about calls that have waited long enough, or about all if `all`. Returns each call
+    /// with its parent, if one is likely.
     pub(crate) fn decide(
         &mut self,
         now_nano: u64,
@@ -296,7 +295,7 @@ impl Process {
                     by_slot.get(&parent).map_or(State::Elsewhere, |at| State::For(*at))
                 }
                 CallLink::OfNone => State::ForNone,
-                // What was said is not asked again.
+                // A reported decision is final.
                 _ if made.said => {
                     let of = made.said_of.and_then(|parent| by_slot.get(&parent));
                     of.map_or(State::Unclear, |at| State::For(*at))
@@ -307,7 +306,7 @@ impl Process {
         (requests, self.made.iter().map(|made| made.call).collect())
     }
 
-    /// Learns from requests of which all is known anyway.
+    /// Learns from requests whose calls are all known.
     fn learn_known(
         &mut self,
         is_over: impl Fn(&Made) -> bool,
@@ -320,13 +319,13 @@ impl Process {
         }
     }
 
-    /// When the first call began that is not over.
+    /// The start of the earliest call that may still be undecided.
     fn over_before(&self, is_over: impl Fn(&Made) -> bool) -> i64 {
         let first_open = self.made.iter().filter(|made| !is_over(made));
         first_open.map(|made| made.call.start_nano).min().unwrap_or(i64::MAX)
     }
 
-    /// Counts the calls that were made for no request since it was done last.
+    /// Counts the background calls since the last count.
     fn count_nobodys(
         &mut self,
         requests: &[Request],
@@ -471,7 +470,7 @@ impl Process {
         explain(plain, &model, requests, calls, sorts, (random, effort))
     }
 
-    /// Learns from requests that are new, and whose calls can be of no other.
+    /// Learns from new requests whose calls cannot belong to another request.
     fn learn_alone(&self, model: &mut Model, requests: &[Request], calls: &[Call]) {
         let longest = solve::longest_nano(requests);
         let new = |served: &Served| if served.learnt { 0.0 } else { 1.0 };
@@ -491,10 +490,10 @@ impl Process {
         solve::learn(model, requests, calls, of, |request| weights[request]);
     }
 
-    /// Learns from requests that are over, and of whose calls nothing is open.
+    /// Learns from finished requests without undecided calls.
     ///
-    /// What is known counts in full. What was found counts little, and only where
-    /// nearly all of it is sure: who learns from own mistakes makes more of them.
+    /// Known links count in full. Assigned ones count little, and only if nearly all of them are
+    /// certain: a model that learns from its own errors makes more of them.
     fn learn(
         &mut self,
         requests: &[Request],
@@ -515,7 +514,7 @@ impl Process {
             let likeliest = found.get(at).copied().flatten();
             let sure = likeliest.is_some_and(|(_, sure)| sure >= LEARNT_FROM);
             let candidates = || solve::candidates(requests, longest, call);
-            // It can be of no other: that is as good as known.
+            // No other request is possible, which is as good as known.
             if likeliest.is_some() && candidates().nth(1).is_none() {
                 continue;
             }
@@ -532,12 +531,12 @@ impl Process {
     }
 }
 
-/// The likeliest request of each call that is free. It is looked for three times: by
-/// nothing but that what happens soon after something follows from it (`plain`), by what
-/// was learnt of the process, and by what is learnt from that, since what was learnt may
-/// be of other times: programs become faster, and slower under load. Of the first and the
-/// last, the one by which fewer requests were worked on at once; how sure it is depends on
-/// how far the others agree.
+/// The likeliest request of each unassigned call.
+///
+/// The assignment is computed three times: by proximity alone (`plain`), by the learned model, and
+/// by a model learned from the second result. The learned model may be outdated, because programs
+/// become faster, or slower under load. Of the first and the third, the one with fewer requests in
+/// progress at once is used. Its confidence depends on how far the other two agree.
 fn explain(
     plain: Solution,
     model: &Model,
@@ -567,13 +566,12 @@ fn explain(
     Solution { steps, ..better }
 }
 
-/// How often a call is of the request that it was found with in this share of the rounds,
-/// where the two other times it was found with it in those shares. Where many requests are
-/// worked on at once, there are many ways to give calls to them that are likelier than the
-/// truth, and each seems sure.
+/// The probability that a link is right. The link was found in `share` of the sampling rounds, and
+/// in the shares `learnt` and `other` of the two other assignments. With many requests in progress,
+/// many assignments are likelier than the true one, and each of them seems certain.
 ///
-/// A logistic regression over the calls of the programs of `make bench-accuracy`, 2 to 8
-/// requests under way, in which every runtime counts about as much.
+/// This is a logistic regression over the calls of the programs of `make bench-accuracy` with 2 to
+/// 8 concurrent requests. Every runtime has about the same weight.
 fn sure(share: f32, learnt: f32, other: f32, at_work: f64) -> f32 {
     if at_work > MOST_AT_WORK {
         return 0.0;
@@ -590,9 +588,9 @@ fn sure(share: f32, learnt: f32, other: f32, at_work: f64) -> f32 {
     (1.0 / (1.0 + (-SURE_ELSEWHERE * logit).exp())) as f32
 }
 
-/// Of the calls of each sort of which nothing is known, the share that is nobody's: by how
-/// often such calls come where there is no request that could have made them. Which of
-/// them it is, time does not tell.
+/// For each kind of unassigned call, the share of background calls. It is computed from how often
+/// such calls occur when no request could have made them. Time does not tell which of the calls
+/// they are.
 fn nobodys_shares(model: &Model, calls: &[Call]) -> HashMap<What, f32> {
     let free = || calls.iter().filter(|call| call.state == State::Free);
     let starts = || free().map(|call| call.start_nano);

@@ -1,34 +1,33 @@
-//! How a process is known to handle requests: which call comes after what, and
-//! how long after.
+//! A model of how a process serves requests: which call follows what, and after which delay.
 
 use hashbrown::HashMap;
 
-/// Gaps are sorted into bins by their binary logarithm, two to a doubling, from a
+/// Delays are counted in bins by their binary logarithm, two bins for each doubling, from a
 /// microsecond on.
 const BINS: usize = 48;
-/// Weight of what is taken for likely before anything was seen, in steps.
+/// Weight of the prior, in observations.
 const PRIOR_WEIGHT: f64 = 2.0;
-/// Steps of one sort that are remembered; beyond, what is older counts half.
+/// Maximum weight of the observations of one kind. Beyond it, all older observations are halved.
 const REMEMBERED: f64 = 4096.0;
-/// Calls of a request that are told apart by their number; later ones are alike.
+/// Calls of a request are distinguished by their ordinal up to this one.
 const MAX_ORDINAL: u8 = 12;
 
-/// Time in which calls for no request are remembered; beyond, what is older counts half.
+/// Maximum time over which background calls are counted. Beyond it, all older counts are halved.
 const NOBODYS_REMEMBERED_NANO: f64 = 60e9;
-/// Time without one before anything was seen.
+/// Prior: this much time passes without a background call.
 const NOBODYS_UNSEEN_NANO: f64 = 20e6;
 
-/// What a request or a call is, as a number that the process's own list gives.
+/// The kind of a request or a call, numbered within the process.
 pub(super) type What = u16;
 
-/// What happened last in a request.
+/// The last event of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Last {
-    /// It began.
+    /// The request began.
     Began,
-    /// A call of this sort began.
+    /// A call of this kind began.
     Called(What),
-    /// A call of this sort ended.
+    /// A call of this kind ended.
     Returned(What),
 }
 
@@ -42,22 +41,22 @@ impl Last {
     }
 }
 
-/// What the process did next for the request.
+/// The next event of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Next {
-    /// It made a call of this sort.
+    /// The process makes a call of this kind.
     Calls(What),
-    /// It answered.
+    /// The process responds.
     Answers,
 }
 
-/// Where a request stands.
+/// The state of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Stand {
-    /// Which sort of request.
+    /// The kind of request.
     pub(super) request: What,
     pub(super) last: Last,
-    /// Calls begun so far.
+    /// Number of calls made so far.
     pub(super) ordinal: u8,
     /// Whether a call has not returned yet.
     pub(super) waits: bool,
@@ -70,14 +69,14 @@ impl Stand {
     }
 }
 
-/// What came next where a request stood so.
+/// Counts of the events that followed one state.
 #[derive(Debug, Clone, Default)]
-struct Nexts {
+struct NextCounts {
     total: f64,
     counts: Vec<(Next, f64)>,
 }
 
-/// How long it took.
+/// Counts of delays.
 #[derive(Debug, Clone)]
 struct Gaps {
     total: f64,
@@ -95,7 +94,7 @@ fn bin_of(gap_nano: i64) -> usize {
     ((micros.log2() * 2.0) as usize).min(BINS - 1)
 }
 
-/// Nanoseconds that fall into a bin.
+/// Width of a bin in nanoseconds.
 fn width_nano(bin: usize) -> f64 {
     let edge = |bin: usize| (bin as f64 / 2.0).exp2() * 1_000.0;
     if bin == 0 { edge(1) } else { edge(bin + 1) - edge(bin) }
@@ -107,7 +106,7 @@ impl Gaps {
             self.bins.iter_mut().for_each(|count| *count *= 0.5);
             self.total *= 0.5;
         }
-        // Neighbours share, so that few observations make no gaps between bins.
+        // Part of the weight goes to the neighbouring bins, so that few observations leave no gaps.
         let bin = bin_of(gap_nano);
         let near = [bin.checked_sub(1), Some(bin), Some(bin + 1).filter(|bin| *bin < BINS)];
         for (at, share) in near.into_iter().zip([0.25, 0.5, 0.25]) {
@@ -118,50 +117,50 @@ impl Gaps {
         }
     }
 
-    /// Share of gaps in this bin, where so many are as `otherwise` says.
+    /// Share of delays in this bin; `otherwise` is the prior.
     fn share(&self, bin: usize, otherwise: f64) -> f64 {
         (f64::from(self.bins[bin]) + PRIOR_WEIGHT * otherwise) / (self.total + PRIOR_WEIGHT)
     }
 }
 
-/// See the module.
+/// A model of a process. See the module's description.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Model {
-    nexts: HashMap<Stand, Nexts, ahash::RandomState>,
+    nexts: HashMap<Stand, NextCounts, ahash::RandomState>,
     gaps: HashMap<(What, Last, Next), Gaps, ahash::RandomState>,
-    /// By what happened last, whatever the request; before calls and answers.
+    /// Delays by last event, for all kinds of requests, before calls and before responses.
     any: [[Gaps; 2]; 3],
-    /// Requests learnt of.
+    /// Number of requests that the model has learned from.
     requests: f64,
-    /// Calls of each sort that were made for no request.
-    nobodys: HashMap<What, Nobodys, ahash::RandomState>,
+    /// Background calls of each kind.
+    nobodys: HashMap<What, UnownedCalls, ahash::RandomState>,
 }
 
-/// Calls that can be of no request.
+/// Calls that belong to no request.
 #[derive(Debug, Clone, Copy, Default)]
-struct Nobodys {
+struct UnownedCalls {
     calls: f64,
-    /// Time in which such a call would be known for one.
+    /// Time in which such a call would have been recognised.
     nano: f64,
 }
 
 impl Model {
-    /// Requests that it was learnt from.
+    /// Number of requests that the model has learned from.
     pub(super) const fn requests(&self) -> f64 {
         self.requests
     }
 
-    /// Stands and gaps that it holds.
+    /// Number of states and delay tables.
     pub(super) fn len(&self) -> usize {
         self.nexts.len() + self.gaps.len()
     }
 
-    /// A request was seen to its end.
+    /// Records a complete request.
     pub(super) const fn saw_request(&mut self, weight: f64) {
         self.requests += weight;
     }
 
-    /// So many calls of a sort were made for no request, in so much time.
+    /// Records background calls of a kind that occurred within this time.
     pub(super) fn saw_nobodys(&mut self, what: What, calls: f64, nano: f64) {
         let nobodys = self.nobodys.entry(what).or_default();
         if nobodys.nano > NOBODYS_REMEMBERED_NANO {
@@ -172,18 +171,18 @@ impl Model {
         nobodys.nano += nano;
     }
 
-    /// What is known of calls for no request, and nothing else.
+    /// A copy with only the background calls.
     pub(super) fn of_nobody(&self) -> Self {
         Self { nobodys: self.nobodys.clone(), ..Self::default() }
     }
 
-    /// How many calls of a sort are made for no request, a nanosecond.
+    /// Background calls of a kind for each nanosecond.
     pub(super) fn nobodys(&self, what: What) -> f64 {
         let nobodys = self.nobodys.get(&what).copied().unwrap_or_default();
         nobodys.calls / (nobodys.nano + NOBODYS_UNSEEN_NANO)
     }
 
-    /// What was done next was seen, for as much as `weight` says.
+    /// Records the next event of a request, with this weight.
     pub(super) fn saw(&mut self, stand: Stand, next: Next, gap_nano: i64, weight: f64) {
         let nexts = self.nexts.entry(stand.bounded()).or_default();
         if nexts.total > REMEMBERED {
@@ -201,8 +200,8 @@ impl Model {
         self.any[stand.last.sort()][answers].add(gap_nano, weight);
     }
 
-    /// How likely it is that this is done next, so long after: the logarithm of a
-    /// density per nanosecond. `sorts` is how many sorts of calls there are.
+    /// Likelihood of this event after this delay: the logarithm of a density for each nanosecond.
+    /// `sorts` is the number of kinds of calls.
     pub(super) fn likelihood(&self, stand: Stand, next: Next, gap_nano: i64, sorts: usize) -> f64 {
         let stand = stand.bounded();
         let unknown = 1.0 / (sorts + 1) as f64;
@@ -212,7 +211,7 @@ impl Model {
             (count + PRIOR_WEIGHT * unknown) / (nexts.total + PRIOR_WEIGHT)
         });
         let bin = bin_of(gap_nano);
-        // Nothing known: any magnitude is as likely as another.
+        // Without observations, all magnitudes are equally likely.
         let answers = usize::from(next == Next::Answers);
         let any = self.any[stand.last.sort()][answers].share(bin, 1.0 / BINS as f64);
         let gaps = self.gaps.get(&(stand.request, stand.last, next));

@@ -1,9 +1,8 @@
-//! Which of the requests that a process handled at once made which call.
+//! Assigns calls to the requests that a process served at the same time.
 //!
-//! Calls are given to requests so that each request, as a sequence of calls and
-//! the times between them, is as likely as can be. Which of the ways to do so are
-//! likely is found by going from one to the next at random (Gibbs sampling, with
-//! exchanges): how often a call was found with a request is how sure that is.
+//! Calls are assigned so that each request, as a sequence of calls and delays, is as likely as
+//! possible. Gibbs sampling with exchanges moves at random between likely assignments. The
+//! confidence of a link is the share of samples that contain it.
 
 use super::model::{Last, Model, Next, Stand, What};
 
@@ -15,64 +14,64 @@ pub(super) struct Request {
     pub(super) what: What,
 }
 
-/// A call that it made.
+/// A call that the process made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
     pub(super) start_nano: i64,
     pub(super) end_nano: i64,
     pub(super) what: What,
-    /// What is known of it.
+    /// Whether the call's request is known.
     pub(super) state: State,
 }
 
-/// What is known of whom a call was made for.
+/// What is known about a call's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nothing: that is to be found.
+    /// Nothing. The solver must find it.
     Free,
-    /// This request, by its number.
+    /// The request with this index.
     For(usize),
-    /// None of the requests: there was none.
+    /// No request made the call.
     ForNone,
-    /// Something else than a request.
+    /// The parent is not one of the requests.
     Elsewhere,
-    /// Nothing, and it was said so.
+    /// A decision was reported that the request is unknown.
     Unclear,
 }
 
-/// What was found.
+/// The solver's result.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Solution {
-    /// For each call that was free the likeliest request, and how sure it is.
+    /// For each unassigned call, the likeliest request and the confidence.
     pub(super) found: Vec<Option<(usize, f32)>>,
-    /// Requests that were being worked on, and did not wait for a call, on average
-    /// when a call was made.
+    /// Average number of requests in progress, not waiting for a call, when a call was made.
     pub(super) at_work: f64,
-    /// Likelihoods computed.
+    /// Number of likelihoods computed.
     pub(super) steps: u64,
 }
 
-/// Two moments of one process, both told by the kernel.
+/// Slack between two kernel times of one process.
 const SLACK_NANO: i64 = 20_000;
-/// Requests that a call may be of; of more, nothing is said.
+/// Maximum candidate requests for a call. A call with more is not assigned.
 const MAX_CANDIDATES: usize = 96;
-/// Of these, requests that are looked at closely.
+/// Number of these candidates that are evaluated fully.
 const CLOSE: usize = 6;
-/// Calls of a request; it takes no more.
+/// Maximum calls of a request.
 const MAX_CALLS: usize = 64;
 /// Calls of two requests that are divided among them in every way.
 const MOST_DIVIDED: usize = 7;
-/// Requests this much less likely than others, as a logarithm, are looked at for
-/// that, and this share of the others.
+/// Requests whose log-likelihood is this much lower than others' are divided, and this share of all
+/// others.
 const UNLIKELY: f64 = 6.0;
 const DIVIDED_ANYWAY: f64 = 0.02;
-/// With how many others, among how many that began before and after.
+/// A request is divided with this many others, chosen among this many that began just before and
+/// after.
 const TRIES: usize = 2;
 const NEAR: usize = 12;
-/// How much hotter it is in the first of these rounds.
+/// Additional temperature in the first settling round.
 const HEAT: f64 = 1.0;
-/// A call that no request made, beside one for which any moment of a second and
-/// any of the calls would be as good: one of so many.
+/// Minimum density of a background call, as a fraction of a density that is uniform over one second
+/// and all kinds of calls.
 const BACKGROUND: f64 = 1e-3;
 
 /// How long is looked for what is likely.
@@ -103,7 +102,7 @@ impl Random {
         Self(seed | 1)
     }
 
-    /// From 0 to 1.
+    /// A number from 0 to 1.
     pub(super) const fn share(&mut self) -> f64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -111,8 +110,8 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// One of several, each as often as it is likely; `of` gives the logarithm of that.
-    /// The hotter, the less it counts.
+    /// Picks one item with a probability proportional to its likelihood; `of` returns the
+    /// log-likelihood. A higher temperature flattens the differences.
     fn pick<T: Copy>(&mut self, from: &[T], of: impl Fn(&T) -> f64, heat: f64) -> Option<T> {
         let most = from.iter().map(&of).fold(f64::MIN, f64::max);
         let weight = |one: &T| ((of(one) - most) / heat).exp();
@@ -125,8 +124,7 @@ impl Random {
     }
 }
 
-/// A change that is weighed: the call goes to a request, or is exchanged with
-/// one of its calls.
+/// A possible move: assign the call to a request, optionally in exchange for one of its calls.
 #[derive(Debug, Clone, Copy)]
 struct Change {
     to: Option<usize>,
@@ -138,17 +136,17 @@ struct Solver<'a> {
     model: &'a Model,
     requests: &'a [Request],
     calls: &'a [Call],
-    /// Sorts of calls.
+    /// Number of kinds of calls.
     sorts: usize,
-    /// For each call the requests that it may be of.
+    /// For each call, its candidate requests.
     candidates: Vec<Vec<u32>>,
-    /// For each call its request.
+    /// For each call, its request.
     of: Vec<Option<usize>>,
-    /// For each request its calls, by start.
+    /// For each request, its calls, sorted by start.
     members: Vec<Vec<u32>>,
-    /// For each request how likely it is.
+    /// For each request, its log-likelihood.
     scores: Vec<f64>,
-    /// How likely calls for no request are at the least.
+    /// Minimum log-likelihood of a background call.
     background: f64,
     steps: u64,
     events: Vec<(i64, bool, What)>,
@@ -156,7 +154,7 @@ struct Solver<'a> {
 }
 
 impl Solver<'_> {
-    /// How likely a request is that made these calls.
+    /// Log-likelihood of the request with these calls.
     fn score(&mut self, request: usize, members: &[u32]) -> f64 {
         self.steps += 1;
         let mut events = std::mem::take(&mut self.events);
@@ -170,7 +168,7 @@ impl Solver<'_> {
         score
     }
 
-    /// How likely the request is without one of its calls, and with another one.
+    /// Log-likelihood of the request without one of its calls, or with an additional one.
     fn score_changed(&mut self, request: usize, without: Option<u32>, with: Option<u32>) -> f64 {
         let mut changed = std::mem::take(&mut self.changed);
         changed.clear();
@@ -185,8 +183,8 @@ impl Solver<'_> {
         holds(&self.requests[request], &self.calls[call as usize])
     }
 
-    /// How likely it is for the call to come so long after what the request did
-    /// last, whatever comes later.
+    /// Log-likelihood of the delay between the request's last event and the call, ignoring later
+    /// events.
     fn nearness(&self, request: usize, call: u32) -> f64 {
         let start = self.calls[call as usize].start_nano;
         let mut last = self.requests[request].start_nano;
@@ -198,7 +196,7 @@ impl Solver<'_> {
                 }
             }
         }
-        // Requests are compared, and sorts of steps are not told apart here.
+        // Only requests are compared, so kinds of events are not distinguished here.
         -(((start - last).max(1_000)) as f64).ln()
     }
 
@@ -221,7 +219,7 @@ impl Solver<'_> {
         }
     }
 
-    /// What may be done with a call, which has no request now.
+    /// The possible moves for a call that is unassigned at the moment.
     fn changes(&mut self, call: u32, from: Option<usize>, changes: &mut Vec<Change>) {
         changes.clear();
         let nobodys = self.model.nobodys(self.calls[call as usize].what).ln();
@@ -263,8 +261,8 @@ impl Solver<'_> {
         }
     }
 
-    /// How likely it is that a request makes this call next, when those before it
-    /// have been given away, and none after it.
+    /// Log-likelihood that the request makes this call next, if earlier calls are assigned and no
+    /// later one is.
     fn forward(&self, request: usize, call: u32) -> f64 {
         let Call { start_nano, what, .. } = self.calls[call as usize];
         let served = &self.requests[request];
@@ -292,8 +290,8 @@ impl Solver<'_> {
         self.model.likelihood(stand, Next::Calls(what), start_nano - last.0, self.sorts)
     }
 
-    /// The first guess: in the order in which they came, each to the request whose
-    /// turn it was likeliest.
+    /// The initial assignment: calls in order of start, each to the request for which it is the
+    /// likeliest next call.
     fn guess(&mut self, call: u32) {
         let likeliest = self.candidates[call as usize]
             .iter()
@@ -304,7 +302,7 @@ impl Solver<'_> {
         self.put(call, likeliest.map(|(_, request)| request));
     }
 
-    /// Gives the call to a request anew.
+    /// Samples a new request for the call.
     fn visit(&mut self, call: u32, random: &mut Random, heat: f64, changes: &mut Vec<Change>) {
         let from = self.of[call as usize];
         self.remove(call);
@@ -312,7 +310,7 @@ impl Solver<'_> {
         self.changes(call, from, changes);
         let Some(chosen) = random.pick(changes, |change| change.likelihood, heat) else { return };
         if let Some(other) = chosen.exchanged {
-            // Their number is that of a call, of which there are few.
+            // `other` is the index of a call, and there are few calls.
             self.remove(other as u32);
             self.put(other as u32, from);
             self.rescore(from);
@@ -321,8 +319,8 @@ impl Solver<'_> {
         self.rescore(chosen.to);
     }
 
-    /// Gives the calls of two requests to both anew, in whatever way. Calls that are
-    /// given away one by one do not come to a request that needs two of them.
+    /// Samples a new division of the calls of two requests between them. Moving single calls would
+    /// never reach a request that needs two of them.
     fn divide(&mut self, one: usize, other: usize, random: &mut Random, heat: f64) {
         let Self { members, calls, requests, .. } = self;
         let is_free = |call: &u32| calls[*call as usize].state == State::Free;
@@ -368,8 +366,7 @@ impl Solver<'_> {
         self.rescore(Some(other));
     }
 
-    /// Divides the calls of requests that are unlikely as they are, each with a few
-    /// others that were served meanwhile.
+    /// Divides the calls of unlikely requests with a few others that were served at the same time.
     fn divide_unlikely(&mut self, random: &mut Random, heat: f64) {
         let count = self.requests.len();
         let mean = self.scores.iter().sum::<f64>() / count.max(1) as f64;
@@ -377,7 +374,7 @@ impl Solver<'_> {
             if self.scores[request] > mean - UNLIKELY && random.share() > DIVIDED_ANYWAY {
                 continue;
             }
-            // Those that began about when it did are the likeliest to have its calls.
+            // Requests that began at about the same time are the likeliest to hold its calls.
             let first = request.saturating_sub(NEAR);
             let last = (request + NEAR + 1).min(count);
             for _ in 0..TRIES {
@@ -392,18 +389,17 @@ impl Solver<'_> {
     }
 }
 
-/// Whether a call can have been made for a request: a child lies within its
-/// parent.
+/// Whether the call can have been made for the request: a child lies within its parent.
 fn holds(request: &Request, call: &Call) -> bool {
     request.start_nano <= call.start_nano && call.end_nano <= request.end_nano + SLACK_NANO
 }
 
-/// How long the longest of the requests took.
+/// Duration of the longest request.
 pub(super) fn longest_nano(requests: &[Request]) -> i64 {
     requests.iter().map(|request| request.end_nano - request.start_nano).max().unwrap_or(0)
 }
 
-/// The requests, in the order of their starts, for which a call can have been made.
+/// The requests that can have made the call, sorted by start.
 pub(super) fn candidates(
     requests: &[Request],
     longest_nano: i64,
@@ -416,9 +412,9 @@ pub(super) fn candidates(
         .filter(move |at| holds(&requests[*at], call))
 }
 
-/// For each sort of calls, how many were made for no request before a time, and in how
-/// much time such a call would have been known for one: where no request was open, or
-/// none for as long as such calls take. `from_nano` is where that was counted before.
+/// For each kind of call, the number of background calls in the period, and the time in which such
+/// a call would have been recognised: when no request was open, or when every open request ended
+/// too early for such a call.
 pub(super) fn nobodys(
     requests: &[Request],
     calls: &[Call],
@@ -431,8 +427,8 @@ pub(super) fn nobodys(
         let counts = (from_nano..to_nano).contains(&call.start_nano);
         let of_none = counts
             && match call.state {
-                // Also of what is known to be for none, while requests are open: how often
-                // that is says nothing of the others.
+                // A known background call during a request does not count either, because its
+                // frequency says nothing about unknown ones.
                 State::ForNone | State::Free | State::Unclear => {
                     candidates(requests, longest, call).next().is_none()
                 }
@@ -465,8 +461,7 @@ pub(super) fn nobodys(
         .collect()
 }
 
-/// Goes through a request that made these calls, step by step, and sums up what
-/// is said of the steps.
+/// Goes through the events of a request with these calls, and sums up `of_step` over them.
 pub(super) fn walk<'a>(
     request: &Request,
     calls: impl Iterator<Item = &'a Call>,
@@ -499,9 +494,9 @@ pub(super) fn walk<'a>(
     sum + of_step(stand, Next::Answers, request.end_nano - last_nano)
 }
 
-/// Finds the requests of the calls that are free, beginning with a guess or with those
-/// that are given. Requests are in the order of their starts. Where nothing is known of
-/// the process yet, what is found is a first guess, from which [`learn`] learns.
+/// Finds the requests of the unassigned calls, starting from an initial assignment or from `first`
+/// if given. Requests are sorted by start. If the process is not known yet, the result is a first
+/// guess, from which [`learn`] learns.
 pub(super) fn solve(
     model: &Model,
     requests: &[Request],
@@ -609,7 +604,7 @@ fn at_work(requests: &[Request], calls: &[Call], of: impl Fn(usize) -> Option<us
     for (_, turn, request) in events {
         match turn {
             Turn::Begins => working += 1,
-            // What comes later of it, by the slack, makes no difference.
+            // Events after the response (within the slack) do not count.
             Turn::Answers => {
                 working -= i64::from(waits[request] == 0);
                 waits[request] = i32::MAX / 2;
@@ -628,7 +623,7 @@ fn at_work(requests: &[Request], calls: &[Call], of: impl Fn(usize) -> Option<us
     sum as f64 / made.max(1) as f64
 }
 
-/// In the order in which they count where they come at once.
+/// In the order in which simultaneous events count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
     Begins,
@@ -637,7 +632,7 @@ enum Turn {
     Answers,
 }
 
-/// Learns from requests that are over: from each as much as its weight says.
+/// Learns from finished requests, each with its weight.
 pub(super) fn learn(
     model: &mut Model,
     requests: &[Request],

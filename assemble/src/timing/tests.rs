@@ -1,5 +1,5 @@
-//! How often times alone tell whom a call was made for, in processes that are
-//! made up: the truth is known, and the same in every run.
+//! How often times alone reveal which request made a call, in simulated processes. The truth is
+//! known and the same in every run.
 
 use std::collections::VecDeque;
 
@@ -10,13 +10,12 @@ use super::{MOST_AT_WORK, SURE_ENOUGH, explain, nobodys_shares, sure};
 const MICRO: i64 = 1_000;
 const MILLI: i64 = 1_000_000;
 
-/// What a handler does between its request and its answer: calls of these sorts,
-/// one after the other, or several at a time.
+/// The calls of a handler between request and response: one step after the other, each with one
+/// call or several concurrent ones.
 type Plan = &'static [&'static [u16]];
 
-/// An event loop that reads what is ready, and then goes on with each request
-/// whose bytes it has read, in that order. `clients` send their next request when
-/// they have had their answer.
+/// An event loop. It reads what is ready, and then continues each request whose bytes it has read,
+/// in that order. Each of the `clients` sends its next request when it has the response.
 fn event_loop(
     clients: usize,
     requests: usize,
@@ -32,7 +31,7 @@ fn event_loop(
     let mut served: Vec<Request> = Vec::new();
     let (mut calls, mut truth) = (Vec::new(), Vec::new());
     let mut tasks: Vec<Option<Task>> = (0..clients).map(|_| None).collect();
-    // When something comes to a client's task: its request, or a call's answer.
+    // When data arrives for a client's task: its request, or a call's response.
     let mut coming: Vec<(i64, usize, Option<usize>)> =
         (0..clients).map(|client| ((random.share() * 5e6) as i64, client, None)).collect();
     let mut now = 0;
@@ -89,7 +88,7 @@ fn event_loop(
     (served, calls, truth)
 }
 
-/// Share of calls whose request was found, and of those found that are right.
+/// The share of calls that were assigned, and the share of these that are right.
 fn right(clients: usize, plans: &[Plan], work_micros: i64) -> (f64, f64) {
     let mut random = Random::new(7);
     let (requests, calls, truth) = event_loop(clients, 300, plans, work_micros, &mut random);
@@ -129,7 +128,7 @@ fn requests_of_a_loop_that_is_not_too_busy_are_found() {
     }
 }
 
-/// Where requests wait for each other most of the time, order and gaps say little.
+/// If requests wait for each other most of the time, order and delays say little.
 #[test]
 fn of_a_loop_that_is_too_busy_nothing_is_said() {
     for plans in [ONE, TWO, MIXED] {
@@ -162,14 +161,14 @@ fn calls_are_nobodys_where_no_request_can_have_made_them() {
     let calls = [
         call(5, 7, State::ForNone),
         call(12, 14, State::For(0)),
-        // It ends after the only request that was open when it began.
+        // Ends after the only request that was open when it began.
         call(19, 21, State::Free),
         call(25, 27, State::Unclear),
         call(32, 34, State::Free),
-        // An SDK has told whose it is.
+        // An SDK reported its parent.
         call(45, 47, State::Elsewhere),
     ];
-    // Two milliseconds before a request's end none can begin that would belong to it.
+    // In the last two milliseconds of a request, no call can begin that would belong to it.
     let found = nobodys(&requests, &calls, (0, 50 * MILLI));
     assert_eq!(found, [(0, 3.0, (50 - 8 - 8) as f64 * 1e6)]);
     let found = nobodys(&requests, &calls, (22 * MILLI, 50 * MILLI));
@@ -187,7 +186,7 @@ fn where_calls_come_as_often_without_a_request_none_is_surely_one_s() {
     assert!(share > 0.95, "{share}");
     let share = nobodys_shares(&model, &free(1000))[&0];
     assert!((share - 0.1).abs() < 0.01, "{share}");
-    // One call, where many were to come in the meantime.
+    // One call, although many background calls were expected in that time.
     assert!(nobodys_shares(&model, &free(1))[&0] > 0.99);
     assert!(nobodys_shares(&Model::default(), &free(10))[&0] <= 0.0);
     assert!(nobodys_shares(&model, &[]).is_empty());

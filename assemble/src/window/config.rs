@@ -1,23 +1,23 @@
-//! Bounds of the window, and what it counts.
+//! Limits and counters of the window.
 
 use crate::timing::TimingCounters;
 
-/// Times and bounds of the window. All times are of one monotonic clock.
+/// Times and limits of the window. All times are of one monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub struct WindowConfig {
-    /// A group that got no row for this long is told.
+    /// A group without new rows for this long is reported.
     pub quiet_nano: u64,
-    /// A group is told at the latest this long after its first untold row.
+    /// A group is reported at the latest this long after its first unreported row.
     pub longest_wait_nano: u64,
-    /// A group is remembered for this long after its last row.
+    /// A group is remembered this long after its last row.
     pub remember_nano: u64,
-    /// Rows held at once; beyond, the groups longest unheard of are let go.
+    /// Maximum rows. Beyond it, the least recently active groups are evicted.
     pub max_rows: usize,
-    /// Rows of one group; a larger one is told and let go, so that one trace
-    /// id that everything carries does not bind everything together.
+    /// Maximum rows of one group. A larger group is reported and removed, so that one trace id on
+    /// everything does not join everything.
     pub max_group_rows: usize,
-    /// Whether calls that nothing else gives to a request are linked by time
-    /// alone, where that makes one request likely.
+    /// Whether calls without other evidence are linked by time alone, if that makes one request
+    /// likely.
     pub links_by_timing: bool,
 }
 
@@ -34,25 +34,25 @@ impl Default for WindowConfig {
     }
 }
 
-/// What the window did and could not do.
+/// Counters of the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WindowCounters {
-    /// Rows taken.
+    /// Rows added.
     pub rows: u64,
-    /// Results told.
+    /// Results reported.
     pub told: u64,
-    /// Of them, results that changed an earlier one.
+    /// Results that changed an earlier one; part of `told`.
     pub changed: u64,
-    /// Groups let go before their time, for want of room.
+    /// Groups removed early because the window was full.
     pub groups_evicted: u64,
-    /// Groups let go before their time, because they had grown too large.
+    /// Groups removed early because they were too large.
     pub groups_too_large: u64,
-    /// Calls that were linked by time alone, and that could not be.
+    /// Links by time, and calls that could not be linked.
     pub timing: TimingCounters,
 }
 
 impl WindowCounters {
-    /// Both together.
+    /// The sum of both.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             rows: self.rows + other.rows,

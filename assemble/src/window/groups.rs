@@ -1,9 +1,8 @@
-//! Groups of rows that surely belong together: a slab whose places, and lists
-//! of rows, are used again.
+//! Groups of rows that certainly belong together: a slab whose entries and lists are reused.
 
 use crate::slot::Slot;
 
-/// Names a group; a group that is gone is not taken for one that has its place.
+/// Identifies a group. The id of a removed group never matches a later group in the same entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct GroupId {
     place: u32,
@@ -15,17 +14,17 @@ pub(super) struct GroupId {
 pub(super) struct Group {
     pub(super) slots: Vec<Slot>,
     pub(super) last_row_nano: u64,
-    /// Since when there is something to look at.
+    /// The time of the first unreported change.
     pub(super) untold_since_nano: Option<u64>,
-    /// Not to be looked at before, as something is still to be found out.
+    /// The group is not examined before this time, because a decision is pending.
     pub(super) held_until_nano: u64,
     serial: u32,
 }
 
-/// The longest list of rows that is kept for the next group at its place.
+/// Maximum capacity of a row list that is kept for the next group in the entry.
 const KEPT_CAPACITY: usize = 64;
 
-/// See the module.
+/// All groups. See the module's description.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     groups: Vec<Group>,
@@ -33,27 +32,27 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// The group, where it is still there.
+    /// The group, if it still exists.
     pub(super) fn get(&self, id: GroupId) -> Option<&Group> {
         self.groups.get(id.place as usize).filter(|group| group.serial == id.serial)
     }
 
-    /// The group, where it is still there.
+    /// The group, if it still exists.
     pub(super) fn get_mut(&mut self, id: GroupId) -> Option<&mut Group> {
         self.groups.get_mut(id.place as usize).filter(|group| group.serial == id.serial)
     }
 
-    /// A new group, without rows yet.
+    /// Adds an empty group.
     pub(super) fn add(&mut self) -> GroupId {
         let place = self.free.pop().unwrap_or_else(|| {
             self.groups.push(Group::default());
-            // There are no more groups than rows.
+            // There are at most as many groups as rows.
             (self.groups.len() - 1) as u32
         });
         GroupId { place, serial: self.groups[place as usize].serial }
     }
 
-    /// Ends a group. Its list of rows may be given back to [`Self::give_back`].
+    /// Removes a group. Its list of rows can be returned to [`Self::give_back`].
     pub(super) fn remove(&mut self, id: GroupId) -> Option<Group> {
         let group = self.get_mut(id)?;
         let serial = group.serial.wrapping_add(1);

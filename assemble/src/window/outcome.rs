@@ -1,8 +1,8 @@
-//! What the window has reported of a row.
+//! The window's reported result for a row.
 
 use spanwise_model::{Assembled, Evidence, SpanId, TraceId};
 
-/// The trace and the parent that were reported of a row.
+/// The trace and the parent that were reported for a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Outcome {
     pub(super) trace_id: TraceId,

@@ -1,9 +1,9 @@
-//! The window while it holds nothing but spans of SDKs. They name their traces and
-//! their parents themselves: all there is to find out is whether the parent has come.
-//! Nothing else of them is looked at, which costs a tenth of asking the rules.
+//! The window while it holds only SDK spans. SDK spans name their traces and parents, so the only
+//! question is whether the parent has arrived. Nothing else of the rows is read. This costs a tenth
+//! of asking the rules.
 //!
-//! What came last is kept as it came. Once a row comes that may have to do with them in
-//! another way, the whole window takes them over ([`Sdk::take`]).
+//! The most recent batches are kept unchanged. When a row arrives that may be related in other
+//! ways, the full window takes them over ([`Sdk::take`]).
 
 use std::collections::VecDeque;
 
@@ -16,15 +16,15 @@ use crate::read::Columns;
 use crate::resolve::{TreePosition, cut_cycles};
 use crate::row::{Named, Row, Side};
 
-/// Of the rows that the window may hold, this part is kept as it came: it takes more
-/// memory than what is known of the others, and is only needed once.
+/// One row in this many of the window's maximum is kept in its original batch. Original batches
+/// take more memory than ids, and are needed only once.
 const KEPT_PART: usize = 4;
 
-/// Rows of a trace that are looked through sooner than sorted.
+/// Up to this many rows, scanning a trace is faster than sorting it.
 const SMALL_TRACE: usize = 64;
 const _: () = assert!(SMALL_TRACE <= MAX_CANDIDATES);
 
-/// Rows as they came.
+/// Rows in the form in which they arrived.
 #[derive(Debug)]
 pub(super) enum Came<'a> {
     Batch(u64, &'a SpanRows),
@@ -32,7 +32,7 @@ pub(super) enum Came<'a> {
 }
 
 #[derive(Debug)]
-enum Kept {
+enum KeptRows {
     Batch(u64, SpanRows),
     Rows(Vec<Row>),
 }
@@ -43,13 +43,13 @@ struct Member {
     span_id: SpanId,
     parent_span_id: Option<SpanId>,
     side: Side,
-    said: Option<Said>,
+    result: Option<SdkResult>,
 }
 
-/// What was told of a row: a root, a child of the span that it names, or of that whose id it has
-/// itself, being its other side; or on a circle.
+/// The reported result of a row: a root, a child of the span that it names, a child of the calling
+/// side with the same id, or part of a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum SdkResult {
     Root,
     Child,
     Twin,
@@ -60,35 +60,35 @@ enum Said {
 struct Trace {
     members: Vec<Member>,
     last_row_nano: u64,
-    /// Since when there is something to look at.
-    untold_since_nano: Option<u64>,
+    /// The time of the first unreported change.
+    unreported_since_nano: Option<u64>,
 }
 
-/// What the whole window takes over.
+/// The contents that the full window takes over.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
-    /// Rows in the order in which they came, what was told of each, and when it came.
+    /// Rows in order of arrival, with the reported result and the time of arrival.
     pub(super) rows: Vec<(Row, Option<Outcome>, u64)>,
     pub(super) ready: Vec<Assembled>,
     pub(super) counters: WindowCounters,
 }
 
-/// See the module.
+/// The window for SDK spans. See the module's description.
 #[derive(Debug, Default)]
 pub(super) struct Sdk {
     traces: AHashMap<TraceId, Trace>,
     rows: usize,
-    /// Traces with something to look at.
-    untold: Vec<TraceId>,
-    /// Traces in the order in which they may be forgotten, roughly.
+    /// Traces with unreported changes.
+    unreported: Vec<TraceId>,
+    /// Traces, roughly in the order in which they expire.
     ages: VecDeque<(u64, TraceId)>,
-    /// When they came, how many rows, and which.
-    kept: VecDeque<(u64, usize, Kept)>,
+    /// Time of arrival, number of rows, and the rows.
+    kept: VecDeque<(u64, usize, KeptRows)>,
     kept_rows: usize,
-    /// Outcome, and handed out with the next poll.
+    /// Results for the next poll.
     ready: Vec<Assembled>,
     counters: WindowCounters,
-    /// Positions by span id, of the trace that is told. Kept for its memory.
+    /// Indexes by span id of the trace being reported. Kept to reuse the memory.
     by_span: Vec<(SpanId, u32)>,
 }
 
@@ -102,7 +102,7 @@ impl Sdk {
         self.counters
     }
 
-    /// Takes rows with these names.
+    /// Adds rows with these ids.
     pub(super) fn push(
         &mut self,
         names: &[Named],
@@ -110,43 +110,43 @@ impl Sdk {
         now_nano: u64,
         config: &WindowConfig,
     ) {
-        // Spans of one trace mostly come one after the other.
+        // Spans of one trace mostly arrive one after the other.
         for names in names.chunk_by(|one, other| one.trace_id == other.trace_id) {
             for names in names.chunks(config.max_group_rows.max(1)) {
                 self.add(names, now_nano, config);
             }
         }
         let kept = match came {
-            Came::Batch(number, rows) => Kept::Batch(*number, SpanRows::clone(rows)),
-            Came::Rows(rows) => Kept::Rows(rows.to_vec()),
+            Came::Batch(number, rows) => KeptRows::Batch(*number, SpanRows::clone(rows)),
+            Came::Rows(rows) => KeptRows::Rows(rows.to_vec()),
         };
         self.kept.push_back((now_nano, names.len(), kept));
         self.kept_rows += names.len();
         self.make_room(config);
     }
 
-    /// Adds some of a trace.
+    /// Adds rows of one trace.
     fn add(&mut self, names: &[Named], now_nano: u64, config: &WindowConfig) {
         let Some(id) = names.first().map(|name| name.trace_id) else { return };
-        let Self { traces, untold, ages, .. } = self;
+        let Self { traces, unreported, ages, .. } = self;
         let trace = traces.entry(id).or_insert_with(|| {
             ages.push_back((now_nano, id));
             Trace::default()
         });
         trace.last_row_nano = trace.last_row_nano.max(now_nano);
-        if trace.untold_since_nano.is_none() {
-            trace.untold_since_nano = Some(now_nano);
-            untold.push(id);
+        if trace.unreported_since_nano.is_none() {
+            trace.unreported_since_nano = Some(now_nano);
+            unreported.push(id);
         }
         trace.members.extend(names.iter().map(|name| {
             let Named { at, trace_id: _, span_id, parent_span_id, side } = *name;
-            Member { at, span_id, parent_span_id, side, said: None }
+            Member { at, span_id, parent_span_id, side, result: None }
         }));
         self.rows += names.len();
         self.counters.rows += names.len() as u64;
         if trace.members.len() >= config.max_group_rows {
             self.counters.groups_too_large += 1;
-            self.let_go(id);
+            self.report_and_remove(id);
         }
     }
 
@@ -157,30 +157,30 @@ impl Sdk {
         all: bool,
         config: &WindowConfig,
     ) -> Vec<Assembled> {
-        let mut untold = std::mem::take(&mut self.untold);
-        untold.retain(|id| {
+        let mut unreported = std::mem::take(&mut self.unreported);
+        unreported.retain(|id| {
             let Some(trace) = self.traces.get(id) else { return false };
-            let Some(since) = trace.untold_since_nano else { return false };
+            let Some(since) = trace.unreported_since_nano else { return false };
             let quiet = now_nano.saturating_sub(trace.last_row_nano) >= config.quiet_nano;
             let waited = now_nano.saturating_sub(since) >= config.longest_wait_nano;
             let due = all || quiet || waited;
             if due {
-                self.tell(*id);
+                self.report(*id);
             }
             !due
         });
-        self.untold = untold;
+        self.unreported = unreported;
         self.forget(now_nano, config);
-        // The next poll will find about as many.
+        // The next poll will return about as many results.
         let room = Vec::with_capacity(self.ready.len());
         std::mem::replace(&mut self.ready, room)
     }
 
-    /// Notes what is new about the rows of a trace.
-    fn tell(&mut self, id: TraceId) {
+    /// Reports new and changed results of a trace.
+    fn report(&mut self, id: TraceId) {
         let Self { traces, by_span, ready, counters, .. } = self;
         let Some(trace) = traces.get_mut(&id) else { return };
-        trace.untold_since_nano = None;
+        trace.unreported_since_nano = None;
         by_span.clear();
         by_span.extend(trace.members.iter().map(|member| member.span_id).zip(0..));
         let is_small = by_span.len() <= SMALL_TRACE;
@@ -202,31 +202,31 @@ impl Sdk {
         };
         let mut places: Vec<TreePosition> = (0..).zip(&trace.members).map(place).collect();
         cut_cycles(&mut places, |at| trace.members[at].span_id);
-        let said: Vec<Said> = (trace.members.iter().zip(places))
+        let results: Vec<SdkResult> = (trace.members.iter().zip(places))
             .map(|(member, place)| match place {
-                TreePosition::Root => Said::Root,
-                TreePosition::Ambiguous => Said::Ambiguous,
-                TreePosition::Child { .. } if twin_of(member).is_some() => Said::Twin,
-                TreePosition::Child { .. } => Said::Child,
+                TreePosition::Root => SdkResult::Root,
+                TreePosition::Ambiguous => SdkResult::Ambiguous,
+                TreePosition::Child { .. } if twin_of(member).is_some() => SdkResult::Twin,
+                TreePosition::Child { .. } => SdkResult::Child,
             })
             .collect();
-        for (member, said) in trace.members.iter_mut().zip(said) {
-            let before = member.said.replace(said);
-            if before != Some(said) {
+        for (member, result) in trace.members.iter_mut().zip(results) {
+            let before = member.result.replace(result);
+            if before != Some(result) {
                 counters.told += 1;
                 counters.changed += u64::from(before.is_some());
-                let Outcome { trace_id, parent, evidence, confidence } = member.told(id, said);
+                let Outcome { trace_id, parent, evidence, confidence } = member.outcome(id, result);
                 ready.push(Assembled { row: member.at, trace_id, parent, evidence, confidence });
             }
         }
     }
 
-    /// Lets go of traces unheard of for long.
+    /// Removes traces without recent rows.
     fn forget(&mut self, now_nano: u64, config: &WindowConfig) {
         let is_old = |heard| now_nano.saturating_sub(heard) >= config.remember_nano;
         while let Some((heard, id)) = self.ages.pop_front_if(|(heard, _)| is_old(*heard)) {
             let Some(trace) = self.traces.get(&id) else { continue };
-            if trace.untold_since_nano.is_some() || !is_old(trace.last_row_nano) {
+            if trace.unreported_since_nano.is_some() || !is_old(trace.last_row_nano) {
                 self.ages.push_back((trace.last_row_nano.max(heard + 1), id));
                 if trace.last_row_nano <= heard {
                     break;
@@ -240,9 +240,9 @@ impl Sdk {
         }
     }
 
-    /// Keeps the bounds on rows.
+    /// Enforces the maximum numbers of rows.
     fn make_room(&mut self, config: &WindowConfig) {
-        // Each trace is passed over once at most, for being younger than its entry says.
+        // Each trace is skipped at most once, for being younger than its queue entry says.
         let mut passes = self.ages.len();
         while self.rows > config.max_rows {
             let Some((heard, id)) = self.ages.pop_front() else { break };
@@ -252,7 +252,7 @@ impl Sdk {
                 self.ages.push_back((trace.last_row_nano, id));
             } else {
                 self.counters.groups_evicted += 1;
-                self.let_go(id);
+                self.report_and_remove(id);
             }
         }
         while self.kept_rows > config.max_rows / KEPT_PART
@@ -262,10 +262,10 @@ impl Sdk {
         }
     }
 
-    /// Tells what is to be told of a trace, and drops it.
-    fn let_go(&mut self, id: TraceId) {
-        if self.traces.get(&id).is_some_and(|trace| trace.untold_since_nano.is_some()) {
-            self.tell(id);
+    /// Reports a trace's results and removes it.
+    fn report_and_remove(&mut self, id: TraceId) {
+        if self.traces.get(&id).is_some_and(|trace| trace.unreported_since_nano.is_some()) {
+            self.report(id);
         }
         self.drop_trace(id);
     }
@@ -276,31 +276,32 @@ impl Sdk {
         }
     }
 
-    /// Gives all away, and is empty then. Rows that were not kept as they came are
-    /// forgotten: what belongs to them is found when the trace is asked for.
+    /// Returns the contents and leaves the window empty. Rows whose batches were not kept are
+    /// forgotten. Rows that belong to them are joined when the trace is requested.
     pub(super) fn take(&mut self) -> Taken {
-        // What is not kept is told as far as it is known.
-        for id in std::mem::take(&mut self.untold) {
-            self.tell(id);
+        // Rows that are not kept are reported with what is known.
+        for id in std::mem::take(&mut self.unreported) {
+            self.report(id);
         }
         let Self { traces, kept, ready, counters, .. } = std::mem::take(self);
-        let mut told: AHashMap<RowRef, Option<Outcome>> = AHashMap::new();
+        let mut outcomes: AHashMap<RowRef, Option<Outcome>> = AHashMap::new();
         for (id, trace) in &traces {
             let members = trace.members.iter();
-            told.extend(members.map(|it| (it.at, it.said.map(|said| it.told(*id, said)))));
+            outcomes
+                .extend(members.map(|it| (it.at, it.result.map(|result| it.outcome(*id, result)))));
         }
-        let mut rows = Vec::with_capacity(told.len());
+        let mut rows = Vec::with_capacity(outcomes.len());
         for (came_nano, _, kept) in kept {
             let mut take = |row: Row| {
-                // What was let go of is not told again.
-                let told = told.get(&row.at)?;
-                rows.push((row, *told, came_nano));
+                // Rows of removed traces are not reported again.
+                let outcome = outcomes.get(&row.at)?;
+                rows.push((row, *outcome, came_nano));
                 Some(())
             };
             match kept {
-                Kept::Rows(rows) => rows.into_iter().for_each(|row| _ = take(row)),
-                Kept::Batch(number, batch) => {
-                    // Its names were read before: what cannot be read has not come.
+                KeptRows::Rows(rows) => rows.into_iter().for_each(|row| _ = take(row)),
+                KeptRows::Batch(number, batch) => {
+                    // The batch's ids were read when it arrived, so its columns are readable.
                     let Ok(columns) = Columns::of(number, &batch) else { continue };
                     let rows = (0..columns.len()).filter_map(|row| columns.row(row).ok());
                     rows.for_each(|row| _ = take(row));
@@ -312,18 +313,18 @@ impl Sdk {
 }
 
 impl Member {
-    fn told(&self, trace_id: TraceId, said: Said) -> Outcome {
-        let (parent, evidence) = match said {
-            Said::Root => (None, None),
-            Said::Child => (self.parent_span_id, Some(Evidence::SpanContext)),
-            Said::Twin => (Some(self.span_id), Some(Evidence::SpanContext)),
-            Said::Ambiguous => (None, Some(Evidence::Ambiguous)),
+    fn outcome(&self, trace_id: TraceId, result: SdkResult) -> Outcome {
+        let (parent, evidence) = match result {
+            SdkResult::Root => (None, None),
+            SdkResult::Child => (self.parent_span_id, Some(Evidence::SpanContext)),
+            SdkResult::Twin => (Some(self.span_id), Some(Evidence::SpanContext)),
+            SdkResult::Ambiguous => (None, Some(Evidence::Ambiguous)),
         };
         Outcome { trace_id, parent, evidence, confidence: parent.map(|_| 1.0) }
     }
 }
 
-/// The position of the calling side of a span whose id a row, the called side, has as well.
+/// The index of the calling side of a span, if `member` is the called side and has the same id.
 fn calling_twin(
     member: &Member,
     members: &[Member],
@@ -346,9 +347,8 @@ fn calling_twin(
     found.map(|(_, at)| *at)
 }
 
-/// The position of the span that a row names: of several with its id the first, and
-/// none of so many that it proves nothing. `by_span` is in order, or short and in the
-/// order of positions.
+/// The index of the span that a row names as its parent. If several spans have that id, the first
+/// counts; if too many have it, none. `by_span` is sorted by id, or short and sorted by index.
 fn parent_of(at: u32, member: &Member, by_span: &[(SpanId, u32)], is_small: bool) -> Option<u32> {
     let id = member.parent_span_id?;
     if is_small {

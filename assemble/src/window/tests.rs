@@ -1,4 +1,4 @@
-//! The window over time, and its answer against that of all rows at once.
+//! The window over time, compared with assembling all rows at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ fn told(results: &[Assembled], number: u64) -> Option<(Option<SpanId>, TraceId)>
     results.iter().find(|result| result.row == row).map(|result| (result.parent, result.trace_id))
 }
 
-/// A request from `a` to `b` that calls `c`: hops with sequences from `seq`.
+/// A request from `a` to `b`, which calls `c`. Sequence numbers start at `seq`.
 fn chain(first: u64, seq: u32, start: i64) -> Vec<Row> {
     let fragment = u64::from(seq);
     vec![
@@ -136,7 +136,7 @@ fn a_request_that_comes_after_its_sdk_span_takes_it() {
     assert_eq!(told(&window.poll(400 * MS), 50), Some((None, trace(7))));
     window.push_rows(chain(1, 100, 0), 1_000 * MS);
     assert_eq!(told(&window.poll(1_400 * MS), 50), Some((Some(id(2)), trace(7))));
-    // A second request around it: no longer the only one.
+    // A second request covers the span, so the candidate is no longer unique.
     window.push_rows([server(60, "b", 0, 120)], 2_000 * MS);
     let results = window.poll(2_400 * MS);
     assert_eq!(told(&results, 50), Some((None, trace(7))));
@@ -193,7 +193,7 @@ fn the_same_bounds_hold_for_spans_of_sdks() {
     let of_one = (250..350u64).map(|n| app(n + 1, Kind::Internal, "a", 0, 9).context(1, 0));
     window.push_rows(of_one, 250);
     assert_eq!(window.counters().groups_too_large, 3);
-    // An agent's row, so that all there is goes over into the whole window.
+    // An agent's row, so that the full window takes over.
     window.push_rows([client(400, "a", 0, 9)], 251);
     let results = window.flush(252);
     let rows: BTreeSet<_> = results.iter().map(|result| result.row).collect();
@@ -210,7 +210,7 @@ fn what_was_told_before_an_agents_row_came_is_not_told_again() {
     ];
     window.push_rows(rows, 0);
     assert_eq!(window.poll(400 * MS).len(), 2);
-    // The two ends of the call, as the kernel saw them.
+    // The two ends of the call, as the kernel captured them.
     let calls = [
         client(3, "a", 1, 8).hop(5, 6).context(1, 1),
         server(4, "b", 1, 8).hop(5, 6).context(1, 1),
@@ -237,7 +237,7 @@ fn forgetting_leaves_nothing_behind() {
     }
 }
 
-/// A service's part in a made-up request, and what it calls.
+/// A service's part in a simulated request, and its calls.
 #[derive(Debug, Clone)]
 struct Work {
     service: u8,
@@ -263,7 +263,7 @@ fn work() -> impl Strategy<Value = Work> {
     })
 }
 
-/// Makes the rows that agent and SDKs would report of requests.
+/// Makes the rows that an agent and SDKs would report for requests.
 #[derive(Default)]
 struct Reporter {
     rows: Vec<Row>,
@@ -277,7 +277,7 @@ impl Reporter {
         self.number
     }
 
-    /// A call to `work` within `(from, to)`, by a row that `shape` completes.
+    /// A call to `work` within `(from, to)`, reported by a row that `shape` completes.
     fn call(
         &mut self,
         caller: &str,
@@ -359,8 +359,8 @@ fn partition(results: impl IntoIterator<Item = Assembled>) -> BTreeSet<BTreeSet<
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever the order and the pauses in which rows arrive, the window ends
-    /// with what all rows at once give.
+    /// Whatever the order and the pauses in which rows arrive, the window's final result is the one
+    /// of all rows at once.
     #[test]
     fn order_and_pauses_do_not_matter(
         (rows, shuffled) in requests().prop_flat_map(|rows| {
@@ -382,8 +382,8 @@ proptest! {
         prop_assert_eq!(partition(results), partition(whole));
     }
 
-    /// The same for spans of SDKs alone, whatever they name as their parents, also where
-    /// an agent's row comes at some time.
+    /// The same for SDK spans alone, with arbitrary parents, and also if an agent's row arrives at
+    /// some time.
     #[test]
     fn sdk_spans_alone_are_told_as_among_others(
         names in prop::collection::vec((1..4u8, 0..30u64), 1..30),
@@ -413,7 +413,7 @@ proptest! {
         prop_assert_eq!(partition(results), partition(assemble_all(all)));
     }
 
-    /// What a sender repeats is told as often as it came.
+    /// Rows that are sent twice are reported twice.
     #[test]
     fn repeated_rows_are_told_too(rows in requests()) {
         let mut window = window();
@@ -426,7 +426,7 @@ proptest! {
         prop_assert_eq!((told, window.rows()), (rows.len(), 2 * rows.len()));
     }
 
-    /// The links are a forest, and the sure ones lead to where they were made.
+    /// The links form a forest, and certain links lead to the right place.
     #[test]
     fn sure_links_never_cross_fragments(rows in requests()) {
         let results = assemble_all(rows.clone());
@@ -444,7 +444,7 @@ proptest! {
             let Some(parent) = result.parent else { continue };
             let (child, parent) = (&rows[at], &rows[by_span[&parent]]);
             let sure = result.confidence >= Some(Evidence::CERTAIN);
-            // A hop leads from one fragment to another; nothing else does.
+            // Only a hop leads from one fragment to another.
             if sure && result.evidence != Some(Evidence::TcpSequence) {
                 prop_assert!(
                     child.fragment_id.is_none()
@@ -456,7 +456,7 @@ proptest! {
         }
     }
 
-    /// Rows of any kind, related at random: no panic, no circle, each told.
+    /// Rows of any kind with random relations: no panic, no cycle, and each row is reported.
     #[test]
     fn nonsense_is_survived(
         picks in prop::collection::vec(
@@ -493,13 +493,12 @@ proptest! {
     }
 }
 
-/// A process that handles two requests at a time on one thread, whose calls the
-/// agent could give to neither: rows as they come, and which request made each
-/// call.
+/// A process that serves two requests at a time on one thread. The agent could not assign its
+/// calls. Returns the rows in order of arrival, and the request that made each call.
 fn interleaved(requests: u64) -> Vec<(u64, Vec<Row>)> {
     (0..requests)
         .map(|number| {
-            // Each is read five milliseconds after the one before, and takes nine.
+            // Each request starts five milliseconds after the previous one and takes nine.
             let start = number.cast_signed() * 5;
             let first = 10 * number + 1;
             let end_ms = u64::try_from(start + 9).expect("not negative");
@@ -512,7 +511,7 @@ fn interleaved(requests: u64) -> Vec<(u64, Vec<Row>)> {
         .collect()
 }
 
-/// Parents by row, as they were told last.
+/// The last reported result of each row.
 fn stream(window: &mut Window, rows: &[(u64, Vec<Row>)]) -> BTreeMap<u32, Assembled> {
     let mut told = BTreeMap::new();
     let mut keep = |results: Vec<Assembled>| {
@@ -571,7 +570,7 @@ fn links_by_time_can_be_switched_off() {
 fn what_is_surer_takes_the_place_of_time() {
     let mut window = window();
     let mut rows = interleaved(100);
-    // The agent was sure of every fourth call: of the request before.
+    // The agent is certain about every fourth call: it belongs to the previous request.
     for number in (4..100).step_by(4) {
         let call = rows[number].1[1];
         let fragment = u64::try_from(number).expect("small");
@@ -610,14 +609,14 @@ fn clocks_of_hosts_that_are_heard_of_no_more_are_forgotten() {
     window.push_rows([call.ports(40_000, 80), served], 0);
     let told: Vec<_> = window.clock_differences().iter().map(|found| found.ahead_nano).collect();
     assert_eq!(told, [2_000_000_000]);
-    // Then nothing but spans of SDKs, which say nothing of clocks.
+    // Only SDK spans from here on. They say nothing about clocks.
     for minutes in 1..4 {
         window.poll(minutes * 60_000 * MS);
     }
     assert!(window.clock_differences().is_empty());
 }
 
-/// With SDKs alone, which have a path of their own, and with the kernel's rows besides.
+/// With SDK spans alone, which have their own path, and with kernel rows.
 #[test]
 fn a_called_side_with_the_id_of_the_calling_one_is_told_under_it_whichever_comes_first() {
     let at = |row, number: u32| Row { at: RowRef { batch: 1, row: number }, ..row };

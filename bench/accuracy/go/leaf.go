@@ -18,7 +18,7 @@ const (
 	answer     = `{"answer":"what was asked for, in about as many bytes as a small record has"}` + "\n"
 )
 
-// raw passes messages as they are.
+// raw passes messages through unchanged.
 type raw struct{}
 
 func (raw) Marshal(value any) ([]byte, error) { return *value.(*[]byte), nil }
@@ -28,10 +28,10 @@ func (raw) Unmarshal(bytes []byte, value any) error {
 }
 func (raw) Name() string { return "proto" }
 
-// delay is what an answer takes: requests overlap, and do not end in order.
+// delay is the time that a response takes. Requests overlap, and do not end in order.
 func delay() { time.Sleep(leastDelay + rand.N(mostDelay-leastDelay)) }
 
-// grpcServer answers whatever method is called: its name holds the token.
+// grpcServer answers all methods. A method's name is the token.
 func grpcServer(handle func(context.Context, string) ([]byte, error), options ...grpc.ServerOption) *grpc.Server {
 	options = append(options, grpc.ForceServerCodec(raw{}), grpc.MaxConcurrentStreams(1000),
 		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {

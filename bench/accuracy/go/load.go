@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// Of HTTP/2: so many requests share a connection.
+// Number of concurrent HTTP/2 requests on a connection.
 const streamsOfConnection = 64
 
 const patience = 30 * time.Second
@@ -33,13 +33,13 @@ func token() string {
 	return hex.EncodeToString(bytes)
 }
 
-// A certificate of the run's own: it is not the load's matter to check it.
+// The run's own certificate, which need not be verified.
 var anyCertificate = &tls.Config{InsecureSkipVerify: true}
 
-// get asks for a path, and waits for the whole answer.
+// get requests a path and reads the whole response.
 type get func(path string) error
 
-// overHttp1 has one connection.
+// overHttp1 uses one connection.
 func overHttp1(address string, secure bool) get {
 	var connection net.Conn
 	var reader *bufio.Reader
@@ -115,8 +115,8 @@ func overGrpc(address string, secure bool) get {
 	}
 }
 
-// load keeps so many requests under way, each with a token of its own, and
-// writes down the tokens of those that were answered.
+// load keeps a number of requests in progress, each with its own token, and writes the tokens of
+// answered requests to a file.
 func load(arguments []string) {
 	flags := flag.NewFlagSet("load", flag.ExitOnError)
 	protocol := flags.String("protocol", "http1", "http1, http2 or grpc")
@@ -170,7 +170,7 @@ func load(arguments []string) {
 	said, _ := first.Load().(string)
 	must(json.NewEncoder(os.Stdout).Encode(map[string]any{
 		"answered": answered.Load(), "failed": failed.Load(), "error": said, "seconds": took,
-		// Little's law: how many requests were under way on average.
+		// Little's law: the average number of requests in progress.
 		"under_way": float64(latencyMicros.Load()) / 1e6 / took,
 	}))
 }

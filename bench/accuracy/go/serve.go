@@ -31,7 +31,7 @@ var (
 	leafAddress = "127.0.0.1:" + os.Getenv("LEAF_PORT")
 )
 
-// work takes a little processor time, as a handler does.
+// work uses a little processor time, like a handler.
 func work(bytes []byte) []byte {
 	return fmt.Appendf(nil, "%x", sha256.Sum256(append(bytes, make([]byte, 4096)...)))
 }
@@ -52,7 +52,7 @@ func clientTLS() *tls.Config {
 	return &tls.Config{RootCAs: roots}
 }
 
-// truth writes down which calls were made for which request.
+// truth records which calls were made for which request.
 type truth struct {
 	lock sync.Mutex
 	file *os.File
@@ -64,7 +64,7 @@ func (t *truth) note(request string, made []string) {
 	fmt.Fprintln(t.file, path.Base(request), strings.Join(made, " "))
 }
 
-// inBackground makes calls for no request, as a refresh of a cache does.
+// inBackground makes background calls, like a cache refresh.
 func inBackground(known *truth, call func(context.Context, string) ([]byte, error)) {
 	for ; ; time.Sleep(5 * time.Millisecond) {
 		token := token()
@@ -75,7 +75,7 @@ func inBackground(known *truth, call func(context.Context, string) ([]byte, erro
 	}
 }
 
-// handler is what both servers do with a request.
+// handler serves requests in both servers.
 func handler(call func(context.Context, string) ([]byte, error)) func(context.Context, string) ([]byte, error) {
 	file, err := os.OpenFile(os.Getenv("TRUTH"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	must(err)

@@ -22,9 +22,9 @@ import javax.net.ssl.HttpsURLConnection;
 import javax.net.ssl.SSLContext;
 
 /**
- * The JDK's own server, with what STYLE says: `threads`, a thread a request; `pool`, the thread that
- * read a request hands it to a fixed pool; `futures`, a chain of CompletableFutures; `virtual`, a
- * virtual thread a request.
+ * The JDK's own server. STYLE chooses: `threads`, a thread for each request; `pool`, the thread
+ * that read a request passes it to a fixed pool; `futures`, a chain of CompletableFutures;
+ * `virtual`, a virtual thread for each request.
  */
 public final class Accuracy {
   private static final int POOL = 32;
@@ -33,7 +33,7 @@ public final class Accuracy {
 
   private Accuracy() {}
 
-  /** Virtual threads by reflection: the compiler may be older than the JVM. */
+  /** Virtual threads by reflection, because the compiler may be older than the JVM. */
   private static ExecutorService executor() {
     if (!Program.STYLE.equals("virtual")) {
       return Executors.newCachedThreadPool();
@@ -106,7 +106,7 @@ public final class Accuracy {
     answer(exchange, body, failure);
   }
 
-  /** Calls for no request, as a refresh of a cache makes them. */
+  /** Background calls, like a cache refresh. */
   private static void inBackground() {
     try {
       while (true) {

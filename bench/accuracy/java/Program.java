@@ -21,7 +21,7 @@ import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.TrustManagerFactory;
 
-/** What the programs share; see ../python/program.py. */
+/** The common part of the programs; see ../python/program.py. */
 final class Program {
   static final int PORT = Integer.parseInt(System.getenv("PORT"));
   static final int LEAF_PORT = Integer.parseInt(System.getenv("LEAF_PORT"));
@@ -64,7 +64,7 @@ final class Program {
     return (CERTIFICATE == null ? "http" : "https") + "://127.0.0.1:" + LEAF_PORT + "/leaf/" + token;
   }
 
-  /** A little processor time, as a handler takes. */
+  /** Uses a little processor time, like a handler. */
   static byte[] work(byte[] body) {
     try {
       MessageDigest digest = MessageDigest.getInstance("SHA-256");
@@ -83,7 +83,7 @@ final class Program {
     }
   }
 
-  /** For both sides; null in plain text. */
+  /** For both sides; null for plaintext. */
   static SSLContext tls() throws Exception {
     if (CERTIFICATE == null) {
       return null;

@@ -18,7 +18,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ThreadLocalRandom;
 
-/** Vert.x: event loops on both sides, two of them, as on two processors. */
+/** Vert.x: two event loops on both sides, as on two processors. */
 public final class Reactive extends AbstractVerticle {
   private static final int LOOPS = 2;
   private static final int POOL = 1024;
@@ -68,7 +68,7 @@ public final class Reactive extends AbstractVerticle {
     });
   }
 
-  /** Calls for no request, as a refresh of a cache makes them. */
+  /** Background calls, like a cache refresh. */
   private void inBackground() {
     String token = Program.tokens().get(0);
     Program.note("-", List.of(token));

@@ -39,7 +39,7 @@ async def handle(path):
 
 
 async def in_background():
-    """Calls for no request, as a refresh of a cache makes them."""
+    """Background calls, like a cache refresh."""
     while True:
         token, = program.tokens()[:1]
         program.note(program.NOBODY, [token])

@@ -1,4 +1,4 @@
-"""Calls with `requests`, as threads and greenlets make them."""
+"""Calls with `requests`, by threads and greenlets."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ import program
 
 
 class PerCall:
-    """A connection of its own for each call."""
+    """A new connection for each call."""
 
     def get(self, *arguments, **options):
         with requests.Session() as session:
@@ -33,7 +33,7 @@ def call(token, replies):
 
 
 def handle(path, sleep, all_at_once):
-    """What a request's handler does; `all_at_once` runs functions at the same time."""
+    """The handler of a request. `all_at_once` runs functions concurrently."""
     made, replies = program.tokens(), []
     program.work()
     sleep(program.pause_seconds())
@@ -50,7 +50,7 @@ def handle(path, sleep, all_at_once):
 
 
 def in_background():
-    """Calls for no request, as a refresh of a cache makes them."""
+    """Background calls, like a cache refresh."""
     while True:
         token, = program.tokens()[:1]
         program.note(program.NOBODY, [token])

@@ -24,7 +24,7 @@ def application(environment, start_response):
 
 
 class Server(WSGIServer):
-    """Without Nagle's delay, as behind any proxy: it writes head and body apart."""
+    """Without Nagle's delay, as behind any proxy, because it writes head and body separately."""
 
     def handle(self, connection, address):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,9 +1,7 @@
-"""What the Python programs share: what they were told, and the truth that they
-write down.
+"""The common part of the Python programs: their parameters, and the notes that they write.
 
-A program serves `/r/TOKEN` and makes calls of its own to `/leaf/TOKEN`, each with
-a fresh token. Which calls were made for which request it writes to a file: no
-byte that leaves it says so.
+A program serves `/r/TOKEN` and calls `/leaf/TOKEN`, each with a new token. It writes to a file
+which calls were made for which request. Nothing that it sends contains that information.
 """
 
 import hashlib
@@ -22,10 +20,10 @@ HTTP2 = os.environ["HTTP"] == "2"
 CERTIFICATE = os.environ.get("CERTIFICATE")
 KEY = os.environ.get("KEY")
 CALLS = 3 if PARALLEL else 2
-# More connections than requests at a time, so that nobody waits for one.
+# More connections than concurrent requests, so that no call waits for one.
 POOL = 1024
 BACKLOG = 1024
-# Of calls that are made for no request, and noted as made for this one.
+# Interval of background calls, and the name in the notes of the request that they belong to.
 BACKGROUND_SECONDS = 0.005
 NOBODY = "-"
 
@@ -38,18 +36,18 @@ def leaf_url(token):
 
 
 def tokens():
-    """One for each call of a request."""
+    """One token for each call of a request."""
     return [secrets.token_hex(8) for _ in range(CALLS)]
 
 
 def note(path, made):
-    """The calls that were made for the request of this path."""
+    """Records the calls that were made for the request with this path."""
     with _lock:
         _truth.write(" ".join([path.rpartition("/")[2], *made]) + "\n")
 
 
 def work(body=b""):
-    """A little processor time, as a handler takes."""
+    """Uses a little processor time, like a handler."""
     return hashlib.sha256(body + bytes(4096)).hexdigest().encode()
 
 

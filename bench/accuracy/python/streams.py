@@ -1,4 +1,4 @@
-"""asyncio's own streams on both sides; on uvloop where STYLE says so."""
+"""asyncio's own streams on both sides, optionally with uvloop (STYLE)."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ async def connection():
 
 
 async def message(reader):
-    """Head and body of the next message; nothing at the connection's end."""
+    """Head and body of the next message; nothing at the end of the connection."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, ConnectionError):
@@ -67,7 +67,7 @@ async def serve(reader, writer):
 
 
 async def in_background():
-    """Calls for no request, as a refresh of a cache makes them."""
+    """Background calls, like a cache refresh."""
     while True:
         token, = program.tokens()[:1]
         program.note(program.NOBODY, [token])

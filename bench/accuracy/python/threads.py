@@ -1,4 +1,4 @@
-"""A thread a connection: `http.server` and `requests`."""
+"""A thread for each connection: `http.server` and `requests`."""
 
 import http.server
 import time
@@ -37,7 +37,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 server = Server(("127.0.0.1", program.PORT), Handler)
 if program.CERTIFICATE:
-    # The handshake in the connection's own thread, not while accepting.
+    # The handshake runs in the connection's own thread, not while accepting.
     server.socket = program.server_tls().wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
 blocking.start()
 server.serve_forever()

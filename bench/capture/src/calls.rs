@@ -1,4 +1,4 @@
-//! The ten calls, each on a connected pair of TCP sockets and on a file.
+//! The ten calls, on a connected pair of TCP sockets and on a file.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -20,7 +20,7 @@ pub(crate) enum Call {
     Recvmmsg,
 }
 
-/// Each sending call is followed by the receiving one that empties the socket.
+/// Each sending call is followed by the receiving call that empties the socket.
 pub(crate) const CALLS: [Call; 10] = [
     Call::Write,
     Call::Read,
@@ -84,7 +84,7 @@ impl Fixture {
         assert!(moved > 0, "{call:?}: {}", std::io::Error::last_os_error());
     }
 
-    /// The socket-only calls fail on a file, which is as far as they go there.
+    /// Socket-only calls fail on a file, which is what is measured.
     pub(crate) fn on_file(&self, call: Call) {
         let descriptor = if sends(call) { &self.null } else { &self.zero };
         self.perform(call, descriptor.as_raw_fd());
@@ -98,8 +98,8 @@ impl Fixture {
         let base = if sends(call) { out } else { into };
         let mut vector = libc::iovec { iov_base: base, iov_len: length };
         let null = std::ptr::null_mut::<c_void>();
-        // SAFETY: the vector points at `length` bytes of the payload (which the
-        // sending calls only read) or of the buffer, and all outlive the call.
+        // SAFETY: the vector points to `length` bytes of the payload (which the sending calls only
+        // read) or of the buffer, and all outlive the call.
         unsafe {
             let mut message: libc::mmsghdr = std::mem::zeroed();
             message.msg_hdr.msg_iov = &raw mut vector;

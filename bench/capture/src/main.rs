@@ -1,22 +1,20 @@
-//! What watching costs: nanoseconds added to each of the ten calls that move
-//! bytes through sockets, and to the same calls on files.
+//! The cost of capturing: nanoseconds added to each of the ten calls that move bytes through
+//! sockets, and to the same calls on files.
 //!
-//! One run measures the calls bare, under hooks with nothing behind them, and
-//! under the agent's own programs, in turns; what is printed are differences
-//! within a round, as the median over the rounds, so that a machine that is
-//! slow for a while is slow for all of them. Usage: `bench-capture [ROUNDS]`.
+//! A run measures the calls without hooks, with empty hooks, and with the agent's programs, in
+//! turns. It prints differences within a round, as the median over all rounds, so that a
+//! temporarily slow host affects all of them equally. Usage: `bench-capture [ROUNDS]`.
 //!
-//! Then the calls are measured once more, each after something else has had the processor's
-//! caches, as in a program that works between its calls: what a hook needs must be fetched then,
-//! and takes from the program what it displaces.
+//! Then the calls are measured with cold caches, as in a program that works between its calls: the
+//! hook's code and data must be fetched, and they displace the program's.
 //!
-//! `bench-capture --drain [COMMAND]` attaches the agent's programs and throws away
-//! what they report until it is ended, for benchmarks of the kernel side alone.
-//! Processes of that command, which make the load, are left out.
+//! `bench-capture --drain [COMMAND]` attaches the agent's programs and discards their events until
+//! it is stopped, to measure the kernel side alone. Processes of that command, which generate the
+//! load, are excluded.
 //!
-//! `bench-capture --spans [REQUESTS]` measures the span side alone: what nginx is asked and
-//! answers, event by event, to batches that are ready to be sent. `bench-capture --spans FILE`
-//! does it with events that an agent recorded (`record` of its configuration).
+//! `bench-capture --spans [REQUESTS]` measures the tracer alone: from events of nginx's requests
+//! and responses to encoded batches. `bench-capture --spans FILE` uses events that an agent
+//! recorded (setting `record`).
 
 mod calls;
 mod spans;
@@ -31,15 +29,15 @@ use spanwise_capture_ebpf::kernel::{
 use spanwise_capture_host::filter::Filter;
 use spanwise_capture_tracer::event::Event;
 
-// As the agent has.
+// The same allocator as the agent's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Calls timed together, between two readings of the clock.
+/// Calls that are timed together.
 const BATCH: usize = 50;
 const BATCHES: usize = 400;
 const PAYLOAD_BYTES: usize = 256;
-/// More than a processor's own caches hold.
+/// More than a processor's own caches.
 const DISPLACING_BYTES: usize = 3 << 20;
 const COLD_CALLS: usize = 500;
 
@@ -50,8 +48,8 @@ enum Setting {
     Real(Hook),
 }
 
-/// Nanoseconds per call, in the order of [`CALLS`]: sockets, then files, then sockets with cold
-/// caches.
+/// Nanoseconds for each call, in the order of [`CALLS`]: sockets, then files, then sockets with
+/// cold caches.
 type Figures = Vec<f64>;
 
 const FILES: usize = CALLS.len();
@@ -93,8 +91,8 @@ fn main() {
     }
     let mut samples: Vec<Vec<Figures>> = vec![Vec::new(); settings.len()];
     let fixture = Fixture::open(PAYLOAD_BYTES);
-    // With a second thread, every call pays for the shared table of descriptors.
-    // The ring's reader is one, so there must be one in every setting.
+    // With a second thread, every call pays for the shared descriptor table. The ring's reader is a
+    // thread, so there must be one in every setting.
     std::thread::spawn(|| {
         loop {
             std::thread::park();
@@ -102,7 +100,7 @@ fn main() {
     });
     run(&fixture, 20, 1);
     for round in 0..rounds.max(1) {
-        // Another order each round: no setting always follows the same one.
+        // The order changes each round, so that no setting always follows the same one.
         for step in 0..settings.len() {
             let index = (step + round) % settings.len();
             samples[index].push(measure(settings[index], &fixture));
@@ -138,7 +136,7 @@ fn measure(setting: Setting, fixture: &Fixture) -> Figures {
     }
 }
 
-/// Reads the ring as the agent does, on the other core.
+/// Reads the ring like the agent, on the other core.
 fn drain(kernel: &Kernel, left_out: Option<&str>, done: &AtomicBool) -> usize {
     pin(1);
     let events = kernel.events();
@@ -183,11 +181,11 @@ fn run(fixture: &Fixture, batches: usize, cold_calls: usize) -> Figures {
             times.push(time(1, || fixture.on_socket(*call)));
         }
     }
-    // Low in the distribution: interrupts and neighbours only ever add.
+    // A low quantile, because interrupts and other load only add time.
     times.iter_mut().chain(&mut cold).map(|times| quantile(times, 0.3)).collect()
 }
 
-/// Writes to each line of this memory, so that it is all that the caches hold.
+/// Writes to each cache line of this memory, so that the caches contain nothing else.
 fn displace(memory: &mut [u8]) {
     for line in memory.iter_mut().step_by(64) {
         *line = line.wrapping_add(1);
@@ -242,7 +240,7 @@ fn report(settings: &[Setting], samples: &[Vec<Figures>]) {
         row("  caches cold", COLD, &|column| added(index, 0, column));
     }
     println!();
-    // The first hook is what the agent uses where it can: its figures count.
+    // The first hook is the agent's preferred one. Its figures count.
     let (empty, real) = (1, 2);
     for (column, call) in CALLS.iter().enumerate() {
         println!("figure capture.{}.total_ns {:.0} ns", call.name(), added(real, 0, column));
@@ -268,7 +266,7 @@ fn report(settings: &[Setting], samples: &[Vec<Figures>]) {
     }
 }
 
-/// Keeps this thread on one core; where there is only one, it stays where it is.
+/// Pins this thread to a core, if there is more than one.
 fn pin(core: usize) {
     // SAFETY: the set is a plain bit mask on this stack, and the call reads it.
     unsafe {

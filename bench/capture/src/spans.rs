@@ -1,5 +1,5 @@
-//! The span side alone: events in, encoded batches out. The events are those of nginx and
-//! its clients, or an agent's recording.
+//! The tracer alone: from events to encoded batches. The events are those of nginx and its clients,
+//! or an agent's recording.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -17,7 +17,7 @@ use spanwise_capture_tracer::{Tracer, TracerConfig};
 use spanwise_wire::flight::{Encoder, Origin};
 
 const CONNECTIONS: usize = 50;
-/// Spans in a batch, as the agent sends them.
+/// Spans in a batch, as in the agent.
 const BATCH_SPANS: usize = 4096;
 const REQUEST: &[u8] = b"GET /index.html HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n";
 const RESPONSE_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nServer: nginx/1.26.3\r\n\
@@ -25,21 +25,21 @@ const RESPONSE_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nServer: nginx/1.26.3\r\n\
     Content-Length: 640\r\nLast-Modified: Mon, 23 Nov 2026 09:00:00 GMT\r\n\
     Connection: keep-alive\r\nETag: \"6742f0e0-280\"\r\nAccept-Ranges: bytes\r\n\r\n";
 const BODY_BYTES: usize = 640;
-/// Of a recording, at least, if it is not a very short one.
+/// Minimum events to replay, unless the recording is very short.
 const REPLAYED_EVENTS: usize = 2_000_000;
 const MOST_REPLAYS: usize = 1000;
 
-/// One connection: how far each way has come.
-struct Way {
+/// One connection, with its position in each direction.
+struct ConnectionOffsets {
     sent: u32,
     received: u32,
 }
 
-/// Looks at each process once, whoever asks.
+/// Examines each process once for all users.
 #[derive(Clone)]
-struct Once(Arc<Mutex<Processes>>);
+struct SharedProcesses(Arc<Mutex<Processes>>);
 
-impl ProcessDirectory for Once {
+impl ProcessDirectory for SharedProcesses {
     fn describe(&mut self, process: u32) -> Arc<Process> {
         self.0.lock().describe(process)
     }
@@ -47,9 +47,9 @@ impl ProcessDirectory for Once {
     fn forget(&mut self, _process: u32) {}
 }
 
-/// Events in, encoded batches out; and what that took.
+/// Converts events to encoded batches, and measures the time.
 struct Line {
-    processes: Once,
+    processes: SharedProcesses,
     tracer: Tracer,
     encoder: Encoder,
     batches: u64,
@@ -58,7 +58,7 @@ struct Line {
     encoding: Duration,
 }
 
-fn tracer(processes: Once) -> Tracer {
+fn tracer(processes: SharedProcesses) -> Tracer {
     let config = TracerConfig { seed: Some(1), ..TracerConfig::default() };
     Tracer::new(config, Box::new(processes))
 }
@@ -66,7 +66,7 @@ fn tracer(processes: Once) -> Tracer {
 impl Line {
     fn new() -> Self {
         let processes = Processes::new("bench".to_owned(), Vec::new());
-        let processes = Once(Arc::new(Mutex::new(processes)));
+        let processes = SharedProcesses(Arc::new(Mutex::new(processes)));
         Self {
             tracer: tracer(processes.clone()),
             processes,
@@ -98,7 +98,7 @@ impl Line {
     }
 }
 
-/// Prints what each of `count` things, `name`d so, cost.
+/// Prints the cost of each of `count` things with this `name`.
 fn report(line: &Line, name: &str, count: usize, took: Duration) {
     let each = |duration: Duration| duration.as_nanos() as f64 / count as f64;
     let bytes_per_span = line.bytes as f64 / line.spans as f64;
@@ -110,39 +110,40 @@ fn report(line: &Line, name: &str, count: usize, took: Duration) {
     println!("figure spans.sent_bytes_per_span {bytes_per_span:.1} B");
 }
 
-/// Makes the spans of so many requests, and prints what each cost.
+/// Makes the spans of this many requests, and prints the cost of each.
 pub(crate) fn run(requests: usize) {
     let response = [RESPONSE_HEAD, &[b'x'; BODY_BYTES]].concat();
-    // A server is known by its port, and not looked at again.
+    // The port identifies the server, so it is not examined again.
     let _listener = TcpListener::bind("127.0.0.1:0").unwrap_or_else(|error| super::fail(&error));
     let process = std::process::id();
     let mut line = Line::new();
-    let mut ways: Vec<Way> = (0..CONNECTIONS).map(|_| Way { sent: 1, received: 1 }).collect();
+    let mut offsets: Vec<ConnectionOffsets> =
+        (0..CONNECTIONS).map(|_| ConnectionOffsets { sent: 1, received: 1 }).collect();
     for connection in 0..CONNECTIONS {
         line.tracer.event(&Event::Opened(opened(process, connection)));
     }
     let begun = Instant::now();
     for request in 0..requests {
         let connection = request % CONNECTIONS;
-        let way = &mut ways[connection];
+        let offset = &mut offsets[connection];
         let time_nano = 1_000_000_000 + request as u64 * 10_000;
-        // nginx reads all that has come, then answers.
+        // nginx reads everything that has arrived, then answers.
         let asked =
-            data(process, connection, time_nano, Direction::Received, way.received, REQUEST);
+            data(process, connection, time_nano, Direction::Received, offset.received, REQUEST);
         line.take(&Event::Data(asked), time_nano);
         let answered =
-            data(process, connection, time_nano + 4000, Direction::Sent, way.sent, &response);
+            data(process, connection, time_nano + 4000, Direction::Sent, offset.sent, &response);
         line.take(&Event::Data(answered), time_nano);
-        way.received = way.received.wrapping_add(asked.length);
-        way.sent = way.sent.wrapping_add(answered.length);
+        offset.received = offset.received.wrapping_add(asked.length);
+        offset.sent = offset.sent.wrapping_add(answered.length);
     }
     let took = begun.elapsed();
     assert!(line.spans + BATCH_SPANS > requests, "{} spans of {requests} requests", line.spans);
     report(&line, "request", requests, took);
 }
 
-/// Makes the spans of an agent's recording, again and again, and prints what each cost. A short
-/// recording stays in the processor's caches, as what the kernel has just written does.
+/// Replays an agent's recording repeatedly, and prints the cost of each span. A short recording
+/// stays in the processor's caches, as do events that the kernel has just written.
 pub(crate) fn replay(path: &Path) {
     let file = File::open(path)
         .unwrap_or_else(|error| super::fail(&format!("{}: {error}", path.display())));
@@ -152,7 +153,7 @@ pub(crate) fn replay(path: &Path) {
     let mut line = Line::new();
     let mut took = Duration::ZERO;
     for _ in 0..times {
-        // Connections and times of a recording come once in a tracer's life.
+        // A tracer sees the connections and times of a recording only once.
         line.tracer = tracer(line.processes.clone());
         let begun = Instant::now();
         let mut time_nano = 0;

@@ -1,4 +1,4 @@
--- 1000 orders of two lines each, of 200 products.
+-- 1000 orders with two lines each, and 200 products.
 CREATE TABLE products (id int PRIMARY KEY, name text NOT NULL, pieces int NOT NULL);
 CREATE TABLE orders (id int PRIMARY KEY, customer text NOT NULL);
 CREATE TABLE lines (order_id int REFERENCES orders, product int REFERENCES products, quantity int NOT NULL,

@@ -1,4 +1,4 @@
-//! Writing attributes: `KeyValue` messages in a field of their owner.
+//! Writes attributes: `KeyValue` messages in a field of their owner.
 
 use std::fmt::Write as _;
 
@@ -8,13 +8,12 @@ use crate::protobuf::{field_bytes, header, varint, varint_bytes};
 pub(crate) struct Attributes<'a> {
     into: &'a mut Vec<u8>,
     number: u8,
-    /// Where values that are put together are put together.
+    /// Scratch space for formatted values.
     scratch: &'a mut String,
 }
 
 impl<'a> Attributes<'a> {
-    /// Into the field `number`, which is 1 for resources, 9 for spans, 3 for
-    /// events and scopes.
+    /// Writes into the field `number`: 1 for resources, 9 for spans, 3 for events and scopes.
     pub(crate) const fn new(into: &'a mut Vec<u8>, number: u8, scratch: &'a mut String) -> Self {
         Self { into, number, scratch }
     }
@@ -23,7 +22,7 @@ impl<'a> Attributes<'a> {
         write_text(self.into, self.number, key, value);
     }
 
-    /// A text that is put together.
+    /// A formatted text.
     pub(crate) fn format(&mut self, key: &str, value: std::fmt::Arguments<'_>) {
         self.scratch.clear();
         // Writing to a String cannot fail.

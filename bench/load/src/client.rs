@@ -1,11 +1,11 @@
-//! A small HTTP/1.1 client over one kept-alive connection: it shares the
-//! machine with what it measures, so it does nothing that it need not.
+//! A small HTTP/1.1 client over one persistent connection. It shares the host with what it
+//! measures, so it does as little as possible.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// What a server answered.
+/// A server's response.
 #[derive(Debug)]
 pub struct Reply {
     /// The status.
@@ -24,18 +24,18 @@ pub struct Client {
     received: Vec<u8>,
 }
 
-/// No answer for this long is an error.
+/// Timeout for a response.
 const PATIENCE: Duration = Duration::from_secs(120);
 const STEP_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 32;
-/// Says that no page of somebody else's asks.
+/// Shows that the request does not come from a web page.
 const ASKS: &str = "Spanwise-Request: bench";
 
 impl Client {
     /// Connects.
     ///
     /// # Errors
-    /// Where nobody listens there.
+    /// If no server listens there.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -44,11 +44,11 @@ impl Client {
         Ok(Self { address, stream, received: Vec::new() })
     }
 
-    /// Posts an `ExportTraceServiceRequest`, and comes again as long as the
-    /// server asks to (429, 503 with `Retry-After`), which is counted.
+    /// Posts an `ExportTraceServiceRequest`, and retries as long as the server asks for it (429,
+    /// 503 with `Retry-After`). Retries are counted.
     ///
     /// # Errors
-    /// Where the connection breaks, or the server does not take all spans.
+    /// If the connection breaks, or the server rejects spans.
     pub fn export(&mut self, request: &[u8], waits: &mut u64) -> io::Result<()> {
         loop {
             let reply = self.post("/v1/traces", "application/x-protobuf", request)?;
@@ -69,7 +69,7 @@ impl Client {
     /// Sends a `POST`.
     ///
     /// # Errors
-    /// Where the connection breaks or what comes is no HTTP.
+    /// If the connection breaks or the response is not HTTP.
     pub fn post(&mut self, path: &str, content_type: &str, body: &[u8]) -> io::Result<Reply> {
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: {}\r\n{ASKS}\r\nContent-Type: {content_type}\r\n\
@@ -85,7 +85,7 @@ impl Client {
     /// Sends a `GET`.
     ///
     /// # Errors
-    /// As [`Self::post`].
+    /// The errors of [`Self::post`].
     pub fn get(&mut self, path: &str) -> io::Result<Reply> {
         let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{ASKS}\r\n\r\n", self.address);
         self.stream.write_all(head.as_bytes())?;
@@ -133,7 +133,7 @@ impl Client {
         Ok(self.received.drain(..length).collect())
     }
 
-    /// RFC 9112, section 7.1; no trailers.
+    /// RFC 9112, section 7.1, without trailers.
     fn chunks(&mut self) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
         loop {
@@ -161,17 +161,17 @@ mod tests {
 
     use super::*;
 
-    /// Answers one connection with these, whatever it asks.
+    /// Answers one connection with these responses, whatever it requests.
     fn server(answers: &'static [&'static str]) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             for answer in answers {
-                // Requests of these tests come in one piece.
+                // Requests in these tests arrive in one piece.
                 let read = stream.read(&mut [0; 4096]).unwrap();
                 assert!(read > 0);
-                // In small pieces, of which no one ends where a part ends.
+                // In small pieces, whose ends do not coincide with those of the parts.
                 for piece in answer.as_bytes().chunks(7) {
                     stream.write_all(piece).unwrap();
                     stream.flush().unwrap();

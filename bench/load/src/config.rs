@@ -1,45 +1,44 @@
-//! What a load shall be like.
+//! Configuration of a load.
 
 use std::ops::RangeInclusive;
 
 use crate::profile::Profile;
 use crate::tags::Tags;
 
-/// What a load shall be like.
+/// Configuration of a load.
 #[derive(Debug, Clone)]
 pub struct LoadConfig {
-    /// What it is like.
+    /// The profile.
     pub profile: Profile,
-    /// Loads of one seed are equal.
+    /// Loads with the same seed are equal.
     pub seed: u64,
-    /// Number of spans, exactly.
+    /// Exact number of spans.
     pub spans: u64,
-    /// Spans of a trace.
+    /// Number of spans in a trace.
     pub trace_spans: RangeInclusive<u64>,
     /// Start of the first trace.
     pub start_unix_nano: i64,
     /// The last trace starts before this.
     pub end_unix_nano: i64,
-    /// Traces to be kept in [`LoadSummary`](crate::LoadSummary), at most.
+    /// Maximum traces in [`LoadSummary`](crate::LoadSummary).
     pub known_traces: usize,
-    /// Labels beside what there is anyway.
+    /// Additional labels.
     pub tags: Tags,
-    /// Spans of a request.
+    /// Number of spans in a request.
     pub batch_spans: RangeInclusive<u64>,
 }
 
 impl LoadConfig {
-    /// An SDK's batch is full at 512, or sent half full after some seconds.
+    /// An SDK sends a batch when it has 512 spans, or after some seconds.
     pub const BATCH_SPANS: RangeInclusive<u64> = 100..=512;
 }
 
-/// Why there is no such load.
+/// Why the configuration is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoadError {
     /// The end is not after the start.
     Time,
-    /// Not one trace is as small as that, or a range of sizes from which this
-    /// number of spans cannot be made up.
+    /// Even one trace is larger, or no combination of trace sizes gives this number of spans.
     Spans,
 }
 

@@ -1,5 +1,5 @@
-//! The exporters of all instances: spans wait in each until they are enough for
-//! a request, as in an SDK's batch processor.
+//! The exporters of all instances. Spans wait in an exporter until there are enough for a request,
+//! as in an SDK's batch processor.
 
 use std::ops::RangeInclusive;
 
@@ -13,16 +13,16 @@ use crate::services::SERVICES;
 use crate::shop;
 use crate::tags::{Tags, write_tags};
 
-/// What one instance of a service has not yet sent.
+/// The unsent spans of one instance of a service.
 #[derive(Debug)]
 pub(crate) struct Exporter {
-    /// The `Resource`, and for each scope its `InstrumentationScope`, encoded.
+    /// The encoded `Resource`, and the `InstrumentationScope` of each scope.
     resource: Vec<u8>,
     scopes: Vec<Vec<u8>>,
     /// For each scope, spans as fields of `ScopeSpans`.
     spans: Vec<Vec<u8>>,
     waiting: u64,
-    /// The batch is sent when it has this many spans.
+    /// The number of spans at which the batch is sent.
     full: u64,
 }
 
@@ -60,13 +60,13 @@ impl Exporter {
         }
     }
 
-    /// Where the next span of this scope is to be written.
+    /// The buffer for the next span of this scope.
     pub(crate) fn spans(&mut self, scope: Scope) -> &mut Vec<u8> {
         self.waiting += 1;
         &mut self.spans[scope as usize]
     }
 
-    /// Number of spans that wait.
+    /// Number of waiting spans.
     pub(crate) const fn waiting(&self) -> u64 {
         self.waiting
     }
@@ -76,8 +76,7 @@ impl Exporter {
         self.waiting >= self.full
     }
 
-    /// Writes what waits as an `ExportTraceServiceRequest` over `request`, and
-    /// waits for more.
+    /// Writes the waiting spans as an `ExportTraceServiceRequest` to `request`, and starts again.
     pub(crate) fn take(
         &mut self,
         random: &mut Random,

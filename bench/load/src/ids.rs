@@ -1,10 +1,10 @@
-//! Identifiers as people write them.
+//! Formats identifiers.
 
 use std::fmt;
 
 use crate::random::Random;
 
-/// So many hexadecimal digits of a number's own, 64 at most.
+/// A number of hexadecimal digits derived from a number, at most 64.
 pub(crate) struct Hex(pub(crate) u64, pub(crate) usize);
 
 impl fmt::Display for Hex {
@@ -20,7 +20,7 @@ impl fmt::Display for Hex {
     }
 }
 
-/// A number's own random UUID (RFC 9562, version 4).
+/// A random UUID derived from a number (RFC 9562, version 4).
 pub(crate) struct Uuid(pub(crate) u64);
 
 impl fmt::Display for Uuid {
@@ -29,7 +29,7 @@ impl fmt::Display for Uuid {
     }
 }
 
-/// A moment near the load's, as programs write it (RFC 3339).
+/// A time near the load's, in RFC 3339 format.
 pub(crate) struct Time(pub(crate) i64);
 
 impl fmt::Display for Time {
@@ -56,7 +56,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// A session as `session.id` has it.
+/// A value of `session.id`.
 pub(crate) struct SessionId(pub(crate) u64);
 
 impl fmt::Display for SessionId {

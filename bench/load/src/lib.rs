@@ -1,16 +1,14 @@
-//! Loads like those of 30 services whose every request is traced by OpenTelemetry
-//! SDKs: the same bytes for the same seed, on every machine. There are two
-//! [profiles](Profile).
+//! Simulated loads of 30 services, all of whose requests are traced by OpenTelemetry SDKs. A seed
+//! determines the bytes, on every host. There are two [profiles](Profile).
 //!
-//! Traces have 12 to 40 spans in a call tree over HTTP, gRPC, databases and
-//! messages; a span has 8 to 12 attributes of its own and takes about 550
-//! bytes. Every instance of a service exports on its own, so a trace is spread
-//! over as many requests as instances took part in it. [`Load`] makes the
-//! requests, [`Client`] posts them, and [`LoadSummary`] says what can be asked for
-//! once they are stored.
+//! Traces have 12 to 40 spans in a call tree over HTTP, gRPC, databases and messages. A span has 8
+//! to 12 attributes of its own and takes about 550 bytes. Every instance of a service exports
+//! separately, so a trace is spread over as many requests as instances took part in it. [`Load`]
+//! makes the requests, [`Client`] posts them, and [`LoadSummary`] says what can be queried once
+//! they are stored.
 //!
-//! It is written to be cheap, since it shares a machine with what it measures:
-//! spans are written as protobuf directly, into buffers that are used again.
+//! It must be cheap, because it shares a host with what it measures. So it writes protobuf directly
+//! into reused buffers.
 
 mod attributes;
 mod client;

@@ -1,4 +1,4 @@
-//! The requests of a load, one after the other.
+//! Generates the requests of a load.
 
 use crate::config::{LoadConfig, LoadError};
 use crate::exporters::{self, Exporter};
@@ -12,13 +12,14 @@ pub struct Load {
     config: LoadConfig,
     random: Random,
     known: LoadSummary,
-    /// Chooses which traces are kept, so that keeping more changes no bytes.
+    /// Selects the sampled traces. Separate, so that the number of samples does not change the
+    /// bytes.
     keep: Random,
     exporters: Vec<Exporter>,
     trace: Trace,
     writer: SpanWriter,
     made: u64,
-    /// Places of exporters that have enough for a request.
+    /// Indexes of exporters with enough spans for a request.
     full: Vec<usize>,
 }
 
@@ -30,7 +31,7 @@ impl Load {
             return Err(LoadError::Time);
         }
         let (least, most) = (*config.trace_spans.start(), *config.trace_spans.end());
-        // With twice the least below the most, any rest can be split in two.
+        // If twice the minimum is at most the maximum, any remainder can be split in two.
         let splits = least == most && config.spans.is_multiple_of(most) || 2 * least <= most;
         if least < 2 || config.spans < least || !splits {
             return Err(LoadError::Spans);
@@ -49,9 +50,8 @@ impl Load {
         })
     }
 
-    /// Writes the next request (an `ExportTraceServiceRequest` in protobuf)
-    /// over `request` and returns the number of its spans; `None` after the
-    /// last one.
+    /// Writes the next request (an `ExportTraceServiceRequest` in protobuf) to `request` and
+    /// returns its number of spans; `None` after the last one.
     pub fn next_request(&mut self, request: &mut Vec<u8>) -> Option<u64> {
         while self.full.is_empty() && self.made < self.config.spans {
             self.next_trace();
@@ -66,7 +66,7 @@ impl Load {
         Some(spans)
     }
 
-    /// What can be asked for, of the traces made so far.
+    /// What can be queried of the traces generated so far.
     pub const fn known(&self) -> &LoadSummary {
         &self.known
     }
@@ -76,7 +76,7 @@ impl Load {
         let whole = i128::from(self.config.end_unix_nano - self.config.start_unix_nano);
         let share = whole * i128::from(self.made) / i128::from(self.config.spans);
         let start = self.config.start_unix_nano + share as i64;
-        // Orders of loads of other seeds are others.
+        // Order numbers depend on the seed.
         let number = self.config.seed % 100 * 10_000_000 + self.known.trace_count;
         self.trace.grow(&mut self.random, number, spans as usize, start);
         self.known.note(&self.trace, self.config.known_traces, &mut self.keep);
@@ -95,7 +95,7 @@ impl Load {
         }
     }
 
-    /// A size that leaves a rest that can be made up of traces.
+    /// A size whose remainder can be composed of traces.
     fn trace_spans(&mut self) -> u64 {
         let (least, most) = (*self.config.trace_spans.start(), *self.config.trace_spans.end());
         let rest = self.config.spans - self.made;

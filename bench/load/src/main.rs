@@ -1,4 +1,4 @@
-//! Makes a load, and writes it to a file or posts it to a server.
+//! Generates a load, and writes it to a file or posts it to a server.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -10,46 +10,44 @@ use anyhow::Context as _;
 use clap::Parser;
 use spanwise_bench_load::{Load, LoadConfig, Profile, Tags, post};
 
-/// Makes spans of 30 services, as OpenTelemetry SDKs would send them.
+/// Generates spans of 30 services, as OpenTelemetry SDKs would send them.
 #[derive(Debug, Parser)]
 struct Flags {
-    /// What they are like: `shop`, or `pods`, with more of Kubernetes and less that is
-    /// alike.
+    /// Profile: `shop`, or `pods`, with more Kubernetes metadata and more varied spans.
     #[arg(long, default_value = "shop")]
     profile: Profile,
     /// Number of spans.
     #[arg(long, default_value_t = 1_000_000)]
     spans: u64,
-    /// Loads of one seed and one time are equal.
+    /// Loads with the same seed and time are equal.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Seconds over which the spans are spread.
     #[arg(long, default_value_t = 3600)]
     seconds: u64,
-    /// Where that time ends, in seconds since 1970 (default: now).
+    /// End of that time, in seconds since 1970 (default: now).
     #[arg(long)]
     end: Option<u64>,
-    /// Spans of a trace, least.
+    /// Minimum spans of a trace.
     #[arg(long, default_value_t = 12)]
     trace_least: u64,
-    /// Spans of a trace, most.
+    /// Maximum spans of a trace.
     #[arg(long, default_value_t = 40)]
     trace_most: u64,
-    /// File for the requests, each after its length as four big-endian bytes
-    /// (as the Collector's file exporter writes protobuf).
+    /// File for the requests, each after its length as four big-endian bytes (the protobuf format
+    /// of the Collector's file exporter).
     #[arg(long, conflicts_with = "post")]
     out: Option<PathBuf>,
-    /// Address of a server to post them to by OTLP/HTTP, such as
-    /// 127.0.0.1:4318.
+    /// Address of a server to post them to over OTLP/HTTP, such as 127.0.0.1:4318.
     #[arg(long)]
     post: Option<SocketAddr>,
     /// Connections for posting.
     #[arg(long, default_value_t = 4)]
     connections: usize,
-    /// File for what can be asked for afterwards, as JSON.
+    /// File for a summary of what can be queried, as JSON.
     #[arg(long)]
     known: Option<PathBuf>,
-    /// Traces to name in that file.
+    /// Number of traces in that file.
     #[arg(long, default_value_t = 1000)]
     known_traces: usize,
 }
@@ -100,7 +98,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the requests and drops them: what the load itself costs.
+/// Generates the requests and drops them, to measure the cost of the load itself.
 fn walk(load: &mut Load) -> u64 {
     let (mut request, mut bytes) = (Vec::new(), 0);
     while load.next_request(&mut request).is_some() {

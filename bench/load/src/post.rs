@@ -1,4 +1,4 @@
-//! A load posted over several connections at a time.
+//! Posts a load over several connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,27 +7,26 @@ use std::sync::{Arc, Mutex, mpsc};
 use crate::client::Client;
 use crate::load::Load;
 
-/// What was posted.
+/// The result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Posted {
     /// Requests.
     pub requests: u64,
-    /// Bytes of their bodies.
+    /// Bytes of request bodies.
     pub bytes: u64,
-    /// Times that the server asked to come again later.
+    /// Number of times that the server asked to retry later.
     pub waits: u64,
 }
 
 type Requests = Arc<Mutex<mpsc::Receiver<Vec<u8>>>>;
 
-/// Posts all requests of the load by OTLP/HTTP, as fast as the server takes
-/// them.
+/// Posts all requests of the load over OTLP/HTTP, as fast as the server accepts them.
 ///
 /// # Errors
-/// Where a connection breaks, or the server does not take all spans.
+/// If a connection breaks, or the server rejects spans.
 pub fn post(load: &mut Load, address: SocketAddr, connections: usize) -> io::Result<Posted> {
     let connections = connections.max(1);
-    // Few wait, so that the bytes are still in the cache when they are sent.
+    // The queue is short, so that the bytes are still cached when they are sent.
     let (to_send, requests) = mpsc::sync_channel(connections);
     let requests: Requests = Arc::new(Mutex::new(requests));
     let (give_back, used) = mpsc::channel();
@@ -37,7 +36,7 @@ pub fn post(load: &mut Load, address: SocketAddr, connections: usize) -> io::Res
             std::thread::spawn(move || send(address, &requests, &give_back))
         })
         .collect();
-    // Now only the senders hold it: where all give up, sending to them fails.
+    // Now only the senders hold it. If all give up, sending to them fails.
     drop(requests);
     let (mut posted, mut request) = (Posted::default(), Vec::new());
     while load.next_request(&mut request).is_some() {
@@ -55,7 +54,7 @@ pub fn post(load: &mut Load, address: SocketAddr, connections: usize) -> io::Res
     Ok(posted)
 }
 
-/// Sends requests until there are no more; how often the server asked to wait.
+/// Sends requests until there are no more. Returns how often the server asked to wait.
 fn send(
     address: SocketAddr,
     requests: &Requests,
@@ -67,7 +66,7 @@ fn send(
         let request = requests.lock().ok().and_then(|requests| requests.recv().ok());
         let Some(request) = request else { return Ok(waits) };
         client.export(&request, &mut waits)?;
-        // Nobody takes it back at the end.
+        // At the end, the buffer is not needed any more.
         let _ = give_back.send(request);
     }
 }

@@ -1,18 +1,18 @@
-//! What a load can be like.
+//! The profiles of a load.
 
 use crate::pods;
 use crate::random::Random;
 use crate::services::SERVICES;
 use crate::shop::INSTANCES;
 
-/// What a load is like.
+/// The profile of a load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// Services in three instances, as one team instruments them: much is alike.
+    /// Services with three instances, instrumented by one team. Spans are similar.
     #[default]
     Shop,
-    /// Services in two to nine pods, with what Kubernetes, images and several teams
-    /// have to say: less is alike.
+    /// Services with two to nine pods, Kubernetes and image metadata, and several teams. Spans are
+    /// more varied.
     Pods,
 }
 
@@ -29,7 +29,7 @@ impl std::str::FromStr for Profile {
 }
 
 impl Profile {
-    /// Instances of a service that there is room for.
+    /// Maximum instances of a service.
     const fn most(self) -> usize {
         match self {
             Self::Shop => INSTANCES,
@@ -37,12 +37,12 @@ impl Profile {
         }
     }
 
-    /// The place of an instance among [all](Self::instances).
+    /// The index of an instance among [all](Self::instances).
     pub(crate) const fn place(self, service: usize, instance: usize) -> usize {
         service * self.most() + instance
     }
 
-    /// All instances that there is room for, with their services.
+    /// All possible instances, with their services.
     pub(crate) fn instances(self) -> impl Iterator<Item = (usize, usize)> {
         (0..SERVICES.len()).flat_map(move |service| (0..self.most()).map(move |i| (service, i)))
     }
@@ -55,7 +55,7 @@ impl Profile {
         }
     }
 
-    /// One of so many endpoints.
+    /// An endpoint below `count`.
     pub(crate) fn endpoint(self, random: &mut Random, count: usize) -> usize {
         match self {
             Self::Shop => random.below(count as u64) as usize,

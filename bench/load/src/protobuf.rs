@@ -1,6 +1,6 @@
-//! Writing protobuf: just what an `ExportTraceServiceRequest` needs.
+//! Writes protobuf, as far as an `ExportTraceServiceRequest` needs it.
 
-/// Appends a number in base 128.
+/// Appends a base-128 varint.
 pub(crate) fn varint(into: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         into.push(value as u8 | 0x80);
@@ -15,19 +15,19 @@ pub(crate) const fn varint_bytes(value: u64) -> usize {
     bits.div_ceil(7)
 }
 
-/// Appends a field of bytes; numbers up to 15 only.
+/// Appends a field of bytes with a number up to 15.
 pub(crate) fn bytes(into: &mut Vec<u8>, number: u8, value: &[u8]) {
     header(into, number, value.len());
     into.extend_from_slice(value);
 }
 
-/// Appends what stands before the bytes of a field.
+/// Appends the header of a field of bytes.
 pub(crate) fn header(into: &mut Vec<u8>, number: u8, length: usize) {
     into.push(number << 3 | 2);
     varint(into, length as u64);
 }
 
-/// Bytes of a field with that many bytes in it.
+/// Size of a field with this many bytes.
 pub(crate) const fn field_bytes(length: usize) -> usize {
     1 + varint_bytes(length as u64) + length
 }
@@ -38,18 +38,18 @@ pub(crate) fn fixed64(into: &mut Vec<u8>, number: u8, value: u64) {
     into.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Appends a field that is a number.
+/// Appends a varint field.
 pub(crate) fn number(into: &mut Vec<u8>, number: u8, value: u64) {
     into.push(number << 3);
     varint(into, value);
 }
 
-/// Appends a field that is a message, written by `write`. Its length is not
-/// known before: the message is moved by a byte where it is a long one.
+/// Appends a message field, written by `write`. The length is not known in advance. A long message
+/// is moved by a byte.
 pub(crate) fn message(into: &mut Vec<u8>, number: u8, write: impl FnOnce(&mut Vec<u8>)) {
     into.push(number << 3 | 2);
     let at = into.len();
-    // Two bytes are right for 128 to 16,383, which most spans are.
+    // Two bytes fit lengths from 128 to 16,383, which most spans have.
     into.extend_from_slice(&[0, 0]);
     write(into);
     let length = into.len() - at - 2;

@@ -1,8 +1,8 @@
-//! Random numbers that are the same everywhere and for ever.
+//! Random numbers that never change, on any host.
 
-/// SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number
-/// Generators", 2014). Not that of a library, since those change their streams
-/// between versions, and figures of one load are compared over years.
+/// SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014). No
+/// library is used, because libraries change their sequences between versions, while figures of one
+/// load are compared over years.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -21,7 +21,7 @@ impl Random {
 
     /// A number below `end`, which is not zero.
     pub(crate) const fn below(&mut self, end: u64) -> u64 {
-        // The upper half of a product is even enough, and needs no division.
+        // The upper half of the product is even enough, and needs no division.
         ((self.next() as u128 * end as u128) >> 64) as u64
     }
 
@@ -30,26 +30,25 @@ impl Random {
         &list[self.below(list.len() as u64) as usize]
     }
 
-    /// From 0 up to, not including, 1.
+    /// A number from 0 up to, not including, 1.
     pub(crate) const fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Whether something of this probability happens.
+    /// True with this probability.
     pub(crate) const fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    /// A number below `end` of which small ones come much more often, as
-    /// products that sell.
+    /// A number below `end`. Small ones are much more frequent, like popular products.
     pub(crate) const fn skewed(&mut self, end: u64) -> u64 {
         let unit = self.unit();
         ((unit * unit * unit) * end as f64) as u64
     }
 
-    /// Log-normal about this median: most are near, few are many times it.
+    /// A log-normal latency with this median: most are close, few are many times larger.
     pub(crate) fn latency(&mut self, median_nano: f64) -> i64 {
-        // The sum of four uniform numbers is close enough to a normal one.
+        // The sum of four uniform numbers approximates a normal one.
         let normal = (self.unit() + self.unit() + self.unit() + self.unit() - 2.0) * 1.732;
         (median_nano * (0.7 * normal).exp()) as i64
     }

@@ -1,4 +1,4 @@
-//! What the services run on: it decides the names of resources and scopes.
+//! The services' runtimes, which determine the names of resources and scopes.
 
 /// A language with its usual instrumentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(crate) enum Runtime {
     Python,
 }
 
-/// Which of a runtime's instrumentation libraries made a span.
+/// The instrumentation library that made a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     Server,
@@ -53,7 +53,7 @@ impl Runtime {
         }
     }
 
-    /// `user_agent.original` of calls by HTTP.
+    /// `user_agent.original` of HTTP calls.
     pub(crate) const fn user_agent(self) -> &'static str {
         match self {
             Self::Go => "Go-http-client/1.1",
@@ -84,7 +84,7 @@ impl Runtime {
         }
     }
 
-    /// A place in the service's own code.
+    /// Functions of the service's own code.
     pub(crate) const fn functions(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Go => &[

@@ -1,4 +1,4 @@
-//! The shop: its services, what they offer, whom they call, what they store in.
+//! The shop: its services, their endpoints, calls and datastores.
 
 use crate::runtimes::Runtime::{self, Go, Java, Node, Python};
 
@@ -8,15 +8,15 @@ pub(crate) struct Service {
     pub(crate) name: &'static str,
     pub(crate) runtime: Runtime,
     pub(crate) store: Option<Datastore>,
-    /// What it answers; never empty.
+    /// Its endpoints; never empty.
     pub(crate) endpoints: &'static [Endpoint],
-    /// Places in [`SERVICES`] of those that it calls.
+    /// Indexes in [`SERVICES`] of the services that it calls.
     pub(crate) calls: &'static [usize],
-    /// The topic on which it sends messages, and who takes them.
+    /// The topic to which it sends messages, and the consumer.
     pub(crate) topic: Option<(&'static str, usize)>,
 }
 
-/// Where a service keeps its data.
+/// A service's datastore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Datastore {
     PostgreSql,
@@ -25,10 +25,10 @@ pub(crate) enum Datastore {
     MongoDb,
 }
 
-/// Something that a service answers.
+/// An endpoint of a service.
 #[derive(Debug)]
 pub(crate) enum Endpoint {
-    /// Method and route; names in braces stand for ids.
+    /// Method and route. Names in braces stand for ids.
     Http(&'static str, &'static str),
     /// Package with service, and method.
     Rpc(&'static str, &'static str),
@@ -47,10 +47,10 @@ const fn service(
     Service { name, runtime, store, endpoints, calls, topic: None }
 }
 
-/// Where requests come in.
+/// The service that receives external requests.
 pub(crate) const GATEWAY: usize = 0;
 
-/// All services. Numbers in comments are their places.
+/// All services. Numbers in comments are their indexes.
 pub(crate) const SERVICES: [Service; 30] = [
     // 0
     service(
@@ -323,7 +323,7 @@ impl Datastore {
         }
     }
 
-    /// The port on which it listens.
+    /// Its port.
     pub(crate) const fn port(self) -> u64 {
         match self {
             Self::PostgreSql => 5432,
@@ -333,7 +333,7 @@ impl Datastore {
         }
     }
 
-    /// Time that a statement takes, in nanoseconds, about.
+    /// Median time of a statement, in nanoseconds.
     pub(crate) const fn median_nano(self) -> f64 {
         match self {
             Self::PostgreSql | Self::MySql => 1_800_000.0,
@@ -342,7 +342,7 @@ impl Datastore {
         }
     }
 
-    /// Operation, collection and text of the statements that it is asked.
+    /// Operation, collection and text of its statements.
     pub(crate) const fn statements(self) -> &'static [[&'static str; 3]] {
         match self {
             Self::PostgreSql | Self::MySql => &[
@@ -411,7 +411,7 @@ mod tests {
         let mut called = [false; SERVICES.len()];
         called[GATEWAY] = true;
         let mut depth = [0_usize; SERVICES.len()];
-        // As many rounds as services: longer chains would be cycles.
+        // As many rounds as services, because longer chains would be cycles.
         for _ in 0..SERVICES.len() {
             for (caller, service) in SERVICES.iter().enumerate() {
                 for callee in service.calls.iter().chain(service.topic.iter().map(|topic| &topic.1))

@@ -1,4 +1,4 @@
-//! A span of the tree as bytes: OpenTelemetry's names and what SDKs send.
+//! Encodes spans with OpenTelemetry's names, as SDKs send them.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ pub(crate) mod field {
     pub(crate) const STATUS: u8 = 15;
 }
 
-/// Which instrumentation library makes spans of this role.
+/// The instrumentation library of spans with this role.
 pub(crate) const fn scope(role: Role) -> Scope {
     match role {
         Role::Server | Role::Consumer => Scope::Server,
@@ -37,18 +37,18 @@ pub(crate) const fn scope(role: Role) -> Scope {
     }
 }
 
-/// Writes spans.
+/// Encodes spans.
 #[derive(Debug, Default)]
 pub(crate) struct SpanWriter {
     scratch: String,
     path: String,
     profile: Profile,
-    /// For each instance attributes that all of its spans have, encoded.
+    /// For each instance, the encoded attributes of all of its spans.
     tags: Vec<Vec<u8>>,
 }
 
 impl SpanWriter {
-    /// A writer of spans with these labels of their own.
+    /// An encoder with these additional labels.
     pub(crate) fn new(profile: Profile, tags: Tags) -> Self {
         let Tags::OfSpans(count) = tags else {
             return Self { profile, ..Self::default() };
@@ -90,8 +90,8 @@ impl SpanWriter {
             } else {
                 bytes(into, field::STATUS, &[]);
             }
-            // `flags`, a fixed32 of number 16: sampled, and the parent is known
-            // to be of this process or another.
+            // `flags`, a fixed32 with number 16: sampled, and whether the parent is remote is
+            // known.
             let remote =
                 matches!(node.role, Role::Server | Role::Consumer) && node.parent.is_some();
             into.extend_from_slice(&[0x85, 1, 1, if remote { 3 } else { 1 }, 0, 0]);
@@ -164,19 +164,19 @@ impl SpanWriter {
     }
 }
 
-/// What failed.
+/// An exception.
 pub(crate) struct Exception {
     pub(crate) kind: &'static str,
     pub(crate) message: Cow<'static, str>,
     pub(crate) recording: Recording,
 }
 
-/// Whether the library records the exception as an event, too.
+/// Whether the library also records the exception as an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recording {
     Not,
     Plain,
-    /// With the attribute that says that it did not escape the span.
+    /// With the attribute that says that the exception did not escape the span.
     NotEscaped,
 }
 
@@ -207,7 +207,7 @@ const fn topic(topic: Option<(&'static str, usize)>) -> &'static str {
     }
 }
 
-/// The topic from which the message came.
+/// The topic of a consumed message.
 fn consumed(trace: &Trace, node: &Node) -> &'static str {
     topic(node.parent.and_then(|sender| SERVICES[trace.nodes[sender].service].topic))
 }
@@ -226,7 +226,7 @@ pub(crate) fn ephemeral(random: &mut Random) -> u64 {
     32_768 + random.below(28_232)
 }
 
-/// What a call by gRPC has, whichever side it is.
+/// Attributes of both sides of a gRPC call.
 pub(crate) fn rpc(
     to: &mut Attributes<'_>,
     package: &str,
@@ -240,7 +240,7 @@ pub(crate) fn rpc(
     to.int("rpc.grpc.status_code", if node.failed { *random.of(&[2, 4, 13, 14]) } else { 0 });
 }
 
-/// Where the code of a node is, and what runs it.
+/// The location of a node's code, and its thread.
 pub(crate) fn code(to: &mut Attributes<'_>, node: &Node, random: &mut Random) {
     let (function, file) = function(node);
     to.text("code.function.name", function);
@@ -249,7 +249,7 @@ pub(crate) fn code(to: &mut Attributes<'_>, node: &Node, random: &mut Random) {
     to.int("thread.id", 20 + random.below(200));
 }
 
-/// What Java's agent adds to whatever it sees: one of so many threads.
+/// Attributes that Java's agent adds to all spans: one of a number of threads.
 pub(crate) fn java_thread(
     to: &mut Attributes<'_>,
     node: &Node,
@@ -263,7 +263,7 @@ pub(crate) fn java_thread(
     }
 }
 
-/// What a message has, whichever side it is; whether it is the sending one.
+/// Attributes of both sides of a message. Returns whether this is the sender.
 pub(crate) fn message_of(to: &mut Attributes<'_>, trace: &Trace, node: &Node) -> bool {
     let sent = matches!(node.role, Role::Producer { .. });
     let topic = if sent { topic(SERVICES[node.service].topic) } else { consumed(trace, node) };

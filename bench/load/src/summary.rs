@@ -1,5 +1,5 @@
-//! What is known of the load without asking a server: the other side of
-//! questions that benchmarks ask.
+//! What is known about a load without asking a server: the expected answers for benchmarks'
+//! queries.
 
 use serde::Serialize;
 
@@ -8,18 +8,18 @@ use crate::random::Random;
 use crate::services::SERVICES;
 use crate::trace::Trace;
 
-/// What can be asked for.
+/// The summary of a load.
 #[derive(Debug, Clone, Serialize)]
 pub struct LoadSummary {
     /// All services.
     pub services: Vec<&'static str>,
-    /// Some traces, of any time of the load alike.
+    /// A uniform sample of traces.
     pub traces: Vec<SampleTrace>,
-    /// Traces so far.
+    /// Number of traces so far.
     pub trace_count: u64,
-    /// Spans so far.
+    /// Number of spans so far.
     pub span_count: u64,
-    /// Spans with an error so far.
+    /// Number of spans with an error so far.
     pub error_count: u64,
 }
 
@@ -28,20 +28,19 @@ pub struct LoadSummary {
 pub struct SampleTrace {
     /// Its id, in hexadecimal.
     pub trace_id: String,
-    /// The id of one of its spans, any, in hexadecimal.
+    /// The id of any of its spans, in hexadecimal.
     pub span_id: String,
     /// Number of its spans.
     pub spans: usize,
-    /// Names of the services that took part, each once.
+    /// Names of the participating services, each once.
     pub services: Vec<&'static str>,
-    /// When its first span starts.
+    /// Start of its first span.
     pub start_unix_nano: i64,
-    /// How long its first span takes.
+    /// Duration of its first span.
     pub duration_nano: i64,
-    /// `user.id` of its spans; few traces share one.
+    /// `user.id` of its spans, which few traces share.
     pub user_id: String,
-    /// `app.order.id` of its first span, which no other trace has; on three of
-    /// ten traces.
+    /// `app.order.id` of its first span, unique to the trace. Three of ten traces have one.
     pub order_id: Option<String>,
 }
 
@@ -56,8 +55,7 @@ impl LoadSummary {
         }
     }
 
-    /// Notes a trace, and keeps it as one of at most `most` with the same
-    /// chance as every other.
+    /// Adds a trace. Each trace has the same chance to be among the `most` samples.
     pub(crate) fn note(&mut self, trace: &Trace, most: usize, random: &mut Random) {
         self.trace_count += 1;
         self.span_count += trace.nodes.len() as u64;

@@ -1,4 +1,4 @@
-//! Labels beside what there is anyway.
+//! Additional labels.
 
 use crate::attributes::Attributes;
 
@@ -8,14 +8,14 @@ pub enum Tags {
     /// None.
     #[default]
     None,
-    /// So many, in the resource.
+    /// This many, in the resource.
     OfResource(usize),
-    /// So many, as attributes of every span.
+    /// This many, as attributes of every span.
     OfSpans(usize),
 }
 
-/// Labels of an instance as fields of this number: of the team, of the version, of
-/// the machine, and so on.
+/// Writes the labels of an instance as fields with this number: of the team, the version, the host,
+/// and so on.
 pub(crate) fn write_tags(
     into: &mut Vec<u8>,
     number: u8,

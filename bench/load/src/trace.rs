@@ -1,30 +1,30 @@
-//! One trace: a call tree with times.
+//! A trace: a call tree with times.
 
 use crate::profile::Profile;
 use crate::random::Random;
 use crate::services::{GATEWAY, SERVICES};
 
-/// Calls nest no deeper than this many services.
+/// Maximum depth of nested services.
 const MAX_DEPTH: u8 = 7;
-/// Of all spans; what fails makes its callers fail half of the time.
+/// Probability that a span fails. A failure makes its caller fail half of the time.
 const FAILS: f64 = 0.007;
 const CALLER_FAILS: f64 = 0.5;
 const USERS: u64 = 200_000;
 
-/// What a span of the tree is.
+/// The role of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Answers a request.
+    /// Serves a request.
     Server,
-    /// Calls the service at this place.
+    /// Calls the service with this index.
     Client { callee: usize },
-    /// Asks the service's database.
+    /// Queries the service's database.
     Store,
-    /// Computes.
+    /// Internal computation.
     App,
-    /// Sends a message, which the service at this place takes.
+    /// Sends a message to the service with this index.
     Producer { consumer: usize },
-    /// Takes a message.
+    /// Consumes a message.
     Consumer,
 }
 
@@ -32,22 +32,21 @@ pub(crate) enum Role {
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) span_id: [u8; 8],
-    /// Place in [`Trace::nodes`], always before the node's own.
+    /// Index in [`Trace::nodes`], always lower than the node's own.
     pub(crate) parent: Option<usize>,
     pub(crate) service: usize,
     pub(crate) instance: usize,
-    /// Place among the endpoints of the service that answers, or among what
-    /// else there is to choose from for the role.
+    /// Index among the endpoints of the serving service, or among the other options of the role.
     pub(crate) choice: usize,
     pub(crate) role: Role,
     pub(crate) failed: bool,
     pub(crate) start_unix_nano: i64,
     pub(crate) duration_nano: i64,
     depth: u8,
-    /// Calls at the same time, not one after the other.
+    /// Whether its calls are concurrent.
     parallel: bool,
     own_nano: i64,
-    /// Where the next child starts.
+    /// Start of the next child.
     cursor_nano: i64,
 }
 
@@ -57,7 +56,7 @@ impl Node {
     }
 }
 
-/// A trace, and who it is for.
+/// A trace and its user.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     profile: Profile,
@@ -65,21 +64,21 @@ pub(crate) struct Trace {
     pub(crate) nodes: Vec<Node>,
     pub(crate) user: u64,
     pub(crate) session: u64,
-    /// A number of its own, on some traces.
+    /// A unique order number, on some traces.
     pub(crate) order: Option<u64>,
-    /// Places of the nodes, earliest end first: the order of their export.
+    /// Indexes of the nodes, earliest end first, which is the order of their export.
     pub(crate) by_end: Vec<usize>,
-    /// Server spans that may call further.
+    /// Server spans that may still make calls.
     open: Vec<usize>,
 }
 
 impl Trace {
-    /// One of a load like this, yet without spans.
+    /// An empty trace of this profile.
     pub(crate) fn new(profile: Profile) -> Self {
         Self { profile, ..Self::default() }
     }
 
-    /// Becomes the `number`-th trace, of exactly `spans` spans.
+    /// Becomes the `number`-th trace, with exactly `spans` spans.
     pub(crate) fn grow(&mut self, random: &mut Random, number: u64, spans: usize, start: i64) {
         self.trace_id[..8].copy_from_slice(&random.next().to_be_bytes());
         self.trace_id[8..].copy_from_slice(&(random.next() | 1).to_be_bytes());
@@ -100,9 +99,9 @@ impl Trace {
         self.by_end.sort_unstable_by_key(|place| self.nodes[*place].end_unix_nano());
     }
 
-    /// Adds what a server span does, of at most `most` spans.
+    /// Adds an action of a server span, with at most `most` spans.
     fn add_child(&mut self, random: &mut Random, most: usize) {
-        // The newest are chosen more often: trees are deep before they are wide.
+        // The newest are chosen more often, so trees are deep rather than wide.
         let back = random.skewed(self.open.len() as u64) as usize;
         let parent = self.open[self.open.len() - 1 - back];
         let (service, depth) = (self.nodes[parent].service, self.nodes[parent].depth);
@@ -123,7 +122,7 @@ impl Trace {
         }
     }
 
-    /// Adds a span that may call further.
+    /// Adds a span that may make calls.
     fn answer(
         &mut self,
         random: &mut Random,
@@ -181,7 +180,7 @@ impl Trace {
     fn fail_callers(&mut self, random: &mut Random) {
         for place in (1..self.nodes.len()).rev() {
             let node = &self.nodes[place];
-            // Who sent a message does not learn what became of it.
+            // The sender of a message does not learn about its failure.
             if let (true, Some(parent)) = (node.failed && node.role != Role::Consumer, node.parent)
                 && random.chance(CALLER_FAILS)
             {
@@ -190,7 +189,7 @@ impl Trace {
         }
     }
 
-    /// A span takes its own time, and that of its children.
+    /// A span takes its own time and that of its children.
     fn set_durations(&mut self) {
         for node in &mut self.nodes {
             node.duration_nano = 0;
@@ -199,7 +198,7 @@ impl Trace {
             let own_nano = self.nodes[place].own_nano;
             self.nodes[place].duration_nano += own_nano;
             let Node { duration_nano, role, parent, .. } = self.nodes[place];
-            // A message is taken after it was sent, not while.
+            // A message is consumed after it was sent, not during.
             if let (true, Some(parent)) = (role != Role::Consumer, parent) {
                 let parent = &mut self.nodes[parent];
                 parent.duration_nano = if parent.parallel {
@@ -230,7 +229,7 @@ impl Trace {
             };
             let node = &mut self.nodes[place];
             node.start_unix_nano = start;
-            // Some of its own time comes first, the rest after the children.
+            // Part of its own time comes first, the rest after the children.
             node.cursor_nano = start + node.own_nano * 2 / 5;
         }
     }

@@ -1,4 +1,4 @@
-//! The load as a server reads it: through the official protobuf types.
+//! The load decoded with the official protobuf types.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -78,7 +78,7 @@ fn equal_seeds_make_equal_bytes() {
     }
 }
 
-/// Figures of one load are compared over years, so its bytes never change.
+/// Figures of one load are compared over years, so its bytes must never change.
 #[test]
 fn bytes_are_those_of_earlier_versions() {
     for (profile, expected) in
@@ -89,7 +89,7 @@ fn bytes_are_those_of_earlier_versions() {
     }
 }
 
-/// A hash that is the same everywhere (Fowler, Noll, Vo).
+/// A hash that is the same on every host (Fowler, Noll, Vo).
 fn fnv_1a(bytes: &[u8]) -> u64 {
     let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, add)
@@ -116,12 +116,12 @@ fn spans_are_as_many_and_as_large_as_said() {
     assert_eq!(failed as u64, load.known().error_count);
     let services: HashSet<&String> = spans.iter().map(|(service, _)| service).collect();
     assert_eq!(services.len(), 30);
-    // Full batches are most of them; what is left at the end is smaller.
+    // Most batches are full. Only those at the end are smaller.
     let small = requests.len() - 90;
     assert!(30_000 / small > 100, "{} requests", requests.len());
 }
 
-/// What the second profile is said to be.
+/// The properties of the second profile.
 #[test]
 fn spans_of_pods_are_as_said() {
     let mut load = load_of(Profile::Pods, 60_000, 12..=40).unwrap();
@@ -200,7 +200,7 @@ fn time_goes_on_through_the_whole_range() {
     assert!(starts.iter().all(|start| (0..HOUR).contains(start)));
     let early = starts.iter().filter(|start| **start < HOUR / 2).count() as f64;
     assert!((0.45..0.55).contains(&(early / starts.len() as f64)));
-    // Exporters wait, but not for long: roots come in order but for batches.
+    // Exporters wait only briefly: roots are ordered except for batching.
     let late = starts.windows(2).filter(|pair| pair[1] + HOUR / 4 < pair[0]).count();
     assert!(late < starts.len() / 50, "{late} of {} far out of order", starts.len());
 }

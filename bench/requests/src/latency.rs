@@ -1,12 +1,12 @@
-//! Latencies, counted in buckets that are 0.4 % wide.
+//! A latency histogram with buckets of 0.4 % width.
 
 use std::time::Duration;
 
-/// Buckets of each power of two, as bits.
+/// Bits of the number of buckets for each power of two.
 const BITS: u32 = 8;
 const BUCKETS: usize = (64 - BITS as usize + 1) << BITS;
 
-/// How often latencies were seen.
+/// Counts of latencies.
 pub(crate) struct Latencies {
     counts: Vec<u64>,
     longest: Duration,
@@ -47,7 +47,7 @@ impl Latencies {
     }
 }
 
-/// Small numbers have a bucket each; of others, the highest bits are told apart.
+/// Small numbers have a bucket each. Larger ones are distinguished by their highest bits.
 fn bucket(nano: u64) -> usize {
     let shift = (u64::BITS - nano.leading_zeros()).saturating_sub(BITS + 1);
     ((shift as usize) << BITS) + (nano >> shift) as usize

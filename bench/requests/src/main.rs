@@ -1,10 +1,9 @@
-//! Requests at a steady rate, for benchmarks of the agent: what it costs at a
-//! given load shows only where the load is given.
+//! Sends requests at a steady rate, for benchmarks: the agent's cost depends on the load, so the
+//! load must be fixed.
 //!
-//! Each connection has a thread, and one request at a time. Requests are due at
-//! fixed times, and a latency is counted from when its request was due: a server
-//! that stalls delays those that wait behind, as it would its users' (Gil Tene
-//! named what is missed otherwise "coordinated omission").
+//! Each connection has a thread and one request at a time. Requests are due at fixed times, and
+//! latency is measured from that time. So a server that stalls also delays the requests that wait,
+//! as it would for real users. (Gil Tene calls ignoring this "coordinated omission".)
 
 mod latency;
 mod protocol;
@@ -21,47 +20,46 @@ use serde_json::json;
 use latency::Latencies;
 use protocol::{Outcome, Protocol};
 
-/// No answer for this long is an error.
+/// Timeout for a response.
 const PATIENCE: Duration = Duration::from_secs(30);
 const STEP_BYTES: usize = 64 * 1024;
-/// Longest response that is waited for.
+/// Maximum size of a response.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Sends requests at a steady rate; prints how many were answered, and how
-/// soon, as JSON.
+/// Sends requests at a steady rate. Prints the number of responses and their latencies as JSON.
 #[derive(Debug, Clone, Parser)]
 struct Flags {
-    /// What to speak.
+    /// The protocol.
     #[arg(long, value_enum)]
     protocol: Protocol,
     /// The server.
     #[arg(long)]
     server: SocketAddr,
-    /// Requests a second, all connections together.
+    /// Requests a second on all connections together.
     #[arg(long)]
     rate: f64,
     /// Connections, each with one request at a time.
     #[arg(long, default_value_t = 4)]
     connections: u32,
-    /// For how long.
+    /// Duration in seconds.
     #[arg(long)]
     seconds: f64,
-    /// Paths to ask for in turns (HTTP); `{}` stands for a number.
+    /// Paths to request in turn (HTTP); `{}` stands for a number.
     #[arg(long = "path", default_value = "/item/{}")]
     paths: Vec<String>,
-    /// Numbers go from 1 to this, and begin again.
+    /// Maximum number for `{}`; numbers start at 1 and repeat.
     #[arg(long, default_value_t = 1000)]
     items: u64,
-    /// Opens a connection anew after so many requests.
+    /// Reopens a connection after this many requests.
     #[arg(long)]
     reopen_after: Option<u64>,
 }
 
-/// What one connection's thread did.
+/// The results of one connection's thread.
 #[derive(Default)]
-struct Done {
+struct ThreadResult {
     answered: u64,
-    /// Of these, how many were refused or failed, as the server said.
+    /// Number of responses with an error.
     errors: u64,
     opened: u64,
     latencies: Latencies,
@@ -79,7 +77,7 @@ fn main() -> anyhow::Result<()> {
             thread::spawn(move || run(&flags, index, start))
         })
         .collect();
-    let mut all = Done::default();
+    let mut all = ThreadResult::default();
     for thread in threads {
         let done = thread.join().map_err(|_| anyhow::anyhow!("a thread failed"))??;
         all.answered += done.answered;
@@ -105,14 +103,14 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The requests of one connection, and of those that follow it.
-fn run(flags: &Flags, index: u32, start: Instant) -> anyhow::Result<Done> {
+/// The requests of one connection and its successors.
+fn run(flags: &Flags, index: u32, start: Instant) -> anyhow::Result<ThreadResult> {
     let connections = f64::from(flags.connections);
     let pause = Duration::from_secs_f64(connections / flags.rate);
     let end = start + Duration::from_secs_f64(flags.seconds);
-    // Connections take turns.
+    // Connections are staggered.
     let mut due = start + pause.mul_f64(f64::from(index) / connections);
-    let mut done = Done::default();
+    let mut done = ThreadResult::default();
     let mut connection: Option<TcpStream> = None;
     let mut of_connection = 0;
     let (mut request, mut response) = (Vec::new(), Vec::new());

@@ -1,22 +1,22 @@
-//! What requests look like, and where responses end: as much as benchmarks need.
+//! Requests and the end of responses of some protocols, as far as benchmarks need them.
 
 use std::io::Write as _;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
 
-/// What to speak.
+/// A protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Protocol {
     /// HTTP/1.1, `GET`.
     Http,
-    /// Redis: `GET`, and each tenth time `SET`.
+    /// Redis: `GET`, and every tenth time `SET`.
     Redis,
-    /// Memcached's text protocol: `get`, and each tenth time `set`.
+    /// Memcached's text protocol: `get`, and every tenth time `set`.
     Memcached,
 }
 
-/// What a response says.
+/// The result of a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// The request failed.
@@ -26,12 +26,12 @@ pub(crate) struct Outcome {
 }
 
 const VALUE: &str = "a value that is neither long nor short";
-/// One of so many requests writes.
+/// One request in this many writes.
 const WRITE_EACH: u64 = 10;
 const MOST_HEADERS: usize = 64;
 
 impl Protocol {
-    /// Writes the request with this number into `into`.
+    /// Appends the request with this number to `into`.
     pub(crate) fn request(self, paths: &[String], items: u64, number: u64, into: &mut Vec<u8>) {
         into.clear();
         let item = number % items.max(1) + 1;
@@ -60,11 +60,11 @@ impl Protocol {
         };
     }
 
-    /// What the response says, once `bytes` hold it to its end; `closed` says that no more of
-    /// them come.
+    /// The result of a response, once `bytes` contains all of it. `closed` says that no more bytes
+    /// will come.
     ///
     /// # Errors
-    /// Where it is none.
+    /// If the bytes are not a response.
     pub(crate) fn response(self, bytes: &[u8], closed: bool) -> anyhow::Result<Option<Outcome>> {
         match self {
             Self::Http => http(bytes, closed),
@@ -74,8 +74,8 @@ impl Protocol {
     }
 }
 
-/// A response of HTTP/1.1, or of HTTP/1.0, whose connections are closed unless they say
-/// otherwise (RFC 9112, sections 6.3 and 9.3).
+/// A response of HTTP/1.1, or of HTTP/1.0, which closes connections by default (RFC 9112, sections
+/// 6.3 and 9.3).
 fn http(bytes: &[u8], closed: bool) -> anyhow::Result<Option<Outcome>> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut response = httparse::Response::new(&mut headers);
@@ -105,12 +105,12 @@ fn http(bytes: &[u8], closed: bool) -> anyhow::Result<Option<Outcome>> {
     Ok(complete.then_some(Outcome { error, closes: closes || closed }))
 }
 
-/// Whether a chunked body is all there (RFC 9112, section 7.1), without trailers.
+/// Whether a chunked body is complete (RFC 9112, section 7.1), without trailers.
 fn chunks_end(mut body: &[u8]) -> anyhow::Result<bool> {
     while let httparse::Status::Complete((head, length)) =
         httparse::parse_chunk_size(body).map_err(|_| anyhow::anyhow!("a chunk has no size"))?
     {
-        // Each chunk, the last too, is followed by a line's end.
+        // Each chunk, including the last, is followed by a line ending.
         let Some(rest) =
             usize::try_from(length).ok().and_then(|length| body.get(head + length + 2..))
         else {
@@ -124,7 +124,7 @@ fn chunks_end(mut body: &[u8]) -> anyhow::Result<bool> {
     Ok(false)
 }
 
-/// A reply that is one line, or a bulk string (RESP 2).
+/// A reply of one line, or a bulk string (RESP 2).
 fn redis(bytes: &[u8]) -> anyhow::Result<Option<Outcome>> {
     let Some(line) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
     let outcome = Outcome { error: bytes[0] == b'-', closes: false };
@@ -135,7 +135,7 @@ fn redis(bytes: &[u8]) -> anyhow::Result<Option<Outcome>> {
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .context("a Redis reply has no length")?;
-    // A negative length is a null, which has no second line.
+    // A negative length means null, without a second line.
     let end = usize::try_from(length).map_or(line + 1, |length| line + 1 + length + 2);
     Ok((bytes.len() >= end).then_some(outcome))
 }
@@ -153,7 +153,7 @@ fn memcached(bytes: &[u8]) -> Option<Outcome> {
 mod tests {
     use super::*;
 
-    /// Every response is complete with its last byte, and not before.
+    /// Every response is complete exactly at its last byte.
     #[test]
     fn responses_end_where_they_end() {
         let cases: [(Protocol, &[u8], bool, bool); 11] = [

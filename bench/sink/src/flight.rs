@@ -1,4 +1,4 @@
-//! The receiving end of `DoPut`, as far as an agent needs it.
+//! The receiving side of `DoPut`, as far as an agent needs it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// A sink that decodes batches only to tell `kinds` of spans apart.
+    /// A sink. It decodes batches only if it must distinguish `kinds` of spans.
     pub(crate) fn new(totals: Arc<Totals>, kinds: bool) -> Self {
         Self { totals, kinds }
     }
@@ -35,7 +35,7 @@ struct Received {
 }
 
 impl Received {
-    /// The next answer: `None` where the agent has ended the stream.
+    /// The next reply; `None` if the agent has ended the stream.
     async fn next(&mut self) -> Result<Option<PutResult>, Status> {
         while let Some(data) = self.messages.message().await? {
             if let Some(sequence) = self.message(data)? {
@@ -46,10 +46,10 @@ impl Received {
         Ok(None)
     }
 
-    /// Counts a message; returns the number of the batch that it ends.
+    /// Counts a message. Returns the number of the batch that it completes.
     fn message(&mut self, data: FlightData) -> Result<Option<u64>, FlightError> {
         self.totals.bytes(data.data_body.len());
-        // Only facts and rows have any; beside the schema stands the stream's secret.
+        // Only facts and rows have metadata. The schema's metadata is the stream's secret.
         let metadata = (!data.app_metadata.is_empty() && !is_schema(&data))
             .then(|| PutMetadata::decode(&data.app_metadata))
             .transpose()?;
@@ -72,7 +72,7 @@ fn is_schema(data: &FlightData) -> bool {
     root_as_message(&data.data_header).is_ok_and(|message| message.header_as_schema().is_some())
 }
 
-/// Rows of the message, where it is a record batch.
+/// Number of rows in the message, if it is a record batch.
 fn rows(data: &FlightData) -> Option<u64> {
     let message = root_as_message(&data.data_header).ok()?;
     u64::try_from(message.header_as_record_batch()?.length()).ok()

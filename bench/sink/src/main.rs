@@ -1,7 +1,7 @@
-//! Takes what an agent sends, acknowledges it, and forgets it: for benchmarks
-//! of the agent, which would otherwise share its processors with a server.
+//! Receives, acknowledges and discards what an agent sends, for benchmarks of the agent. Otherwise
+//! the agent would share its processors with a server.
 //!
-//! What came is written to `--report` as JSON: once a second, and at the end.
+//! Totals are written to `--report` as JSON, once a second and at the end.
 
 mod flight;
 mod totals;
@@ -24,17 +24,17 @@ use totals::Totals;
 
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
-/// Accepts agents' Arrow Flight streams and counts what they bring.
+/// Accepts agents' Arrow Flight streams and counts their contents.
 #[derive(Debug, Parser)]
 struct Flags {
-    /// Where to listen.
+    /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1:4317")]
     listen: SocketAddr,
-    /// File to write totals to, as JSON: each second, and at the end.
+    /// File for totals, as JSON: every second, and at the end.
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Also count spans by capture, protocol, server port and status, for which
-    /// batches have to be decoded.
+    /// Also count spans by capture point, protocol, server port and status, which requires decoding
+    /// batches.
     #[arg(long)]
     kinds: bool,
 }
@@ -77,7 +77,7 @@ async fn serve(
     kinds: bool,
 ) -> Result<(), tonic::transport::Error> {
     let service = FlightServiceServer::new(Sink::new(totals, kinds))
-        // A body of the limit, its header and metadata.
+        // The maximum body, plus its header and metadata.
         .max_decoding_message_size(FlightLimits::default().message_bytes + (1 << 20));
     tonic::transport::Server::builder()
         .initial_stream_window_size(1 << 20)
@@ -87,7 +87,7 @@ async fn serve(
         .await
 }
 
-/// Writes the totals so that a reader finds the former file or this one.
+/// Writes the totals atomically.
 fn write(path: &Path, totals: &Totals) -> anyhow::Result<()> {
     let next = path.with_extension("next");
     std::fs::write(&next, totals.json()?)
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// What the sink says of 30 spans of one kind and 10 of another, in two batches.
+    /// The sink's report for 30 spans of one kind and 10 of another, in two batches.
     async fn received(kinds: bool) -> Value {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! What came so far.
+//! Totals of what was received.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use spanwise_model::schema::column;
 
-/// Most agents whose facts are kept, and most kinds that are told apart.
+/// Maximum agents whose facts are kept, and maximum kinds.
 const MOST_AGENTS: usize = 64;
 const MOST_KINDS: usize = 4096;
 
@@ -25,12 +25,12 @@ struct Counts {
     streams_failed: u64,
     batches: u64,
     rows: u64,
-    /// Of message bodies, as they came.
+    /// Bytes of message bodies on the wire.
     bytes: u64,
-    /// What each run of an agent last told about itself, as it came.
+    /// The last facts of each run of an agent, unparsed.
     facts: BTreeMap<[u8; 16], Vec<u8>>,
     kinds: BTreeMap<Kind, u64>,
-    /// Rows of further kinds.
+    /// Rows of other kinds.
     other_rows: u64,
 }
 
@@ -108,9 +108,9 @@ impl Totals {
     }
 }
 
-/// The kinds of a batch's rows, each with how many there are.
+/// The number of rows of each kind in a batch.
 fn kinds(batch: &RecordBatch) -> BTreeMap<Kind, u64> {
-    // By keys first: there are thousands of rows and a dozen kinds.
+    // Grouped by dictionary keys first, because there are thousands of rows but few kinds.
     let texts = [column::CAPTURE, column::PROTOCOL, column::STATUS].map(|name| {
         batch.column_by_name(name).and_then(|array| array.as_dictionary_opt::<Int32Type>())
     });

@@ -1,8 +1,7 @@
-//! What a server has in memory that takes few spans and is looked at by one person
-//! for an hour: the pages of the UI with what they ask again and again, one after the
-//! other, and in between traces, filters and statements. The hour may pass faster;
-//! then spans come and questions are asked so much more often, which leaves the server
-//! less time to give memory back.
+//! The memory of a server that receives few spans while one person browses for an hour: the UI's
+//! pages with their periodic requests, one after the other, and in between traces, filters and
+//! statements. The hour can be accelerated. Then spans and queries are correspondingly more
+//! frequent, and the server has less time to return memory.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -15,13 +14,13 @@ use crate::server::Server;
 use crate::{Flags, PART_NANO, feed};
 
 const SPANS_PER_SECOND: u64 = 12;
-/// What was stored before, over the hour before.
+/// Number of spans stored before, over the previous hour.
 const BEFORE: u64 = 100_000;
-/// Spans of a request: what an exporter has after some seconds.
+/// Spans in a request, as from an exporter after some seconds.
 const BATCH: std::ops::RangeInclusive<u64> = 1..=8;
-/// How long one round of the person's is, in seconds of the hour.
+/// Duration of one round of the person's actions, in seconds of the simulated hour.
 const ROUND: u64 = 300;
-/// How often memory is printed, in seconds of the hour.
+/// Interval at which memory is printed, in seconds of the simulated hour.
 const TOLD_EVERY: u64 = 600;
 const STATEMENTS: [&str; 4] = [
     "SELECT service, count(*) AS spans, approx_percentile_cont(duration_nano, 0.95) AS p95 \
@@ -33,16 +32,16 @@ const STATEMENTS: [&str; 4] = [
     "SELECT * FROM spans WHERE service = 'checkout' ORDER BY start_unix_nano DESC LIMIT 100",
 ];
 
-/// The person, and the page that is looked at.
+/// The person, and the current page.
 struct Person {
     client: Client,
     asked: u64,
     services: Vec<String>,
-    /// Of the list as it was last seen.
+    /// The traces of the last list.
     traces: Vec<String>,
 }
 
-/// Prints what is resident as the hour passes, and in the end.
+/// Prints the resident memory during and after the hour.
 pub(crate) fn measure(
     flags: &Flags,
     load: impl Fn(u64) -> LoadConfig,
@@ -117,7 +116,7 @@ pub(crate) fn measure(
     Ok(())
 }
 
-/// After what time of silence memory is looked at again.
+/// Idle time after which memory is measured again.
 const AFTERWARDS: Duration = Duration::from_secs(60);
 
 impl Person {
@@ -143,14 +142,14 @@ impl Person {
         Ok(serde_json::from_slice(&reply.body)?)
     }
 
-    /// What the open page asks in this second of the hour, and what the person does.
+    /// The current page's requests in this second, and the person's actions.
     fn look(&mut self, second: u64) -> anyhow::Result<()> {
         let at = second % ROUND;
         if second.is_multiple_of(5) {
             self.ask("/api/v1/status")?;
         }
         match at {
-            // The live list, and a trace of it now and then.
+            // The live list, and sometimes one of its traces.
             0..120 => {
                 if at.is_multiple_of(2) {
                     self.list("")?;
@@ -160,7 +159,7 @@ impl Person {
                     self.open(second)?;
                 }
             }
-            // Filters, each for a while.
+            // Several filters, each for a while.
             120..190 => {
                 let service = self.services[second as usize % self.services.len()].clone();
                 match at % 10 {

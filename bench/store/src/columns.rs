@@ -1,4 +1,4 @@
-//! What each column of the Parquet files takes.
+//! The size of each column in the Parquet files.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,7 +15,7 @@ struct Column {
     encodings: String,
 }
 
-/// Prints bytes per span of each column, largest first.
+/// Prints bytes for each span of each column, largest first.
 pub(crate) fn print(directory: &Path, spans: u64) -> anyhow::Result<()> {
     let mut columns: BTreeMap<String, Column> = BTreeMap::new();
     let (mut files, mut groups, mut bytes) = (0, 0, 0);

@@ -1,4 +1,4 @@
-//! The floors: what the same bytes cost without a server.
+//! Lower bounds: what the same bytes cost without a server.
 
 use std::hint::black_box;
 
@@ -10,17 +10,18 @@ use spanwise_wire::otlp::{Limits, decode_protobuf};
 
 use crate::measure::{per_million, thread_cpu_seconds};
 
-/// Each is measured this often, and the least counts: neighbours only add.
+/// Each measurement runs this many times. The lowest result counts, because other load only adds
+/// time.
 const ROUNDS: usize = 3;
-/// A usual level of compression for files that are written once.
+/// A common compression level for files that are written once.
 const ZSTD_LEVEL: i32 = 3;
-/// Requests that are compressed together, as a file's.
+/// Number of requests that are compressed together, as in a file.
 const TOGETHER: usize = 200;
 
-/// CPU-seconds for a million spans, and bytes of one.
+/// CPU-seconds for a million spans, and bytes for each span.
 #[derive(Debug)]
 pub(crate) struct Floor {
-    /// Decoding with prost into its tree of objects, and dropping that.
+    /// Decoding with prost into objects, and dropping them.
     pub(crate) prost_seconds: f64,
     /// Our decoding into an Arrow batch.
     ours_seconds: f64,
@@ -74,7 +75,7 @@ impl Floor {
         Ok(Self { prost_seconds, ours_seconds, zstd_seconds, zstd_bytes, copy_seconds })
     }
 
-    /// With this before their names.
+    /// Prints the figures with a prefix.
     pub(crate) fn print_figures(&self, otlp: &str) {
         println!("figure {otlp}prost_seconds_per_million_spans {:.3} s", self.prost_seconds);
         println!("figure {otlp}decode_seconds_per_million_spans {:.3} s", self.ours_seconds);

@@ -1,20 +1,20 @@
-//! Data that is kept from one run to the next, so that the questions can be asked
-//! again without the load being sent again.
+//! Data that is kept between runs, so that queries can be measured again without sending the load
+//! again.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 
-/// A directory with the data of a load, and a note of which load it is: loads of
-/// one size that end at one time are equal.
-pub(crate) struct Kept {
+/// A directory with the data of a load, and a note that identifies the load. Loads of one size and
+/// end time are equal.
+pub(crate) struct KeptData {
     note: PathBuf,
     load: String,
     end_unix_nano: Option<i64>,
 }
 
-impl Kept {
-    /// What is kept in this directory, for the load that these flags ask for.
+impl KeptData {
+    /// The data in this directory for the load that these flags request.
     pub(crate) fn open(directory: &Path, load: String) -> anyhow::Result<Self> {
         let context = || format!("cannot use the directory {}", directory.display());
         std::fs::create_dir_all(directory).with_context(context)?;
@@ -33,12 +33,12 @@ impl Kept {
         Ok(kept)
     }
 
-    /// When the load that is there ends; `None` where there is none yet.
+    /// End of the stored load; `None` if there is none yet.
     pub(crate) const fn end_unix_nano(&self) -> Option<i64> {
         self.end_unix_nano
     }
 
-    /// Notes that the load, which ends at this time, is there.
+    /// Records that the load with this end is stored.
     pub(crate) fn note(&self, end_unix_nano: i64) -> anyhow::Result<()> {
         let text = format!("{} {end_unix_nano}\n", self.load);
         std::fs::write(&self.note, text)

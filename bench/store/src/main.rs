@@ -1,11 +1,10 @@
-//! What the server costs as a tracing backend: the real program with a data
-//! directory of its own, fed by OTLP over HTTP and asked over its API.
+//! The cost of the server as a tracing backend: the real program with its own data directory, fed
+//! over OTLP/HTTP and queried through its API.
 //!
-//! Prints the CPU time from the first byte to compacted Parquet, bytes on disk
-//! by column, memory, and the time of the three questions that people ask, each
-//! beside the floor that the same bytes give in the same run: decoding them
-//! with prost alone, and compressing them with zstd alone. `--grow` asks again
-//! when there are five times as many spans.
+//! Prints the CPU time from the first byte to compacted Parquet, bytes on disk by column, memory,
+//! and the times of the three common queries. Each is printed with its lower bound for the same
+//! bytes in the same run: decoding with prost alone, and compressing with zstd alone. `--grow`
+//! measures queries again with five times as many spans.
 
 mod browse;
 mod columns;
@@ -25,12 +24,12 @@ use clap::Parser;
 use spanwise_bench_load::{Load, LoadConfig, LoadSummary, Posted, Profile, Tags, post};
 
 use floor::Floor;
-use kept::Kept;
+use kept::KeptData;
 use measure::{alike, per_million, quantile_ms};
 use questions::{Answer, Answers, Questions};
 use server::Server;
 
-/// The server's, since the floors are compared with it.
+/// The server's allocator, since the bounds are compared with the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -40,64 +39,63 @@ struct Flags {
     /// The program.
     #[arg(long, default_value = "target/release/spanwise")]
     spanwise: PathBuf,
-    /// What the spans are like: `shop` or `pods`.
+    /// Profile of the spans: `shop` or `pods`.
     #[arg(long, default_value = "shop")]
     profile: Profile,
     /// Number of spans.
     #[arg(long, default_value_t = 10_000_000)]
     spans: u64,
-    /// Go on to five times as many, and ask again.
+    /// Continue to five times as many spans, and query again.
     #[arg(long)]
     grow: bool,
-    /// Connections that post.
+    /// Number of connections that post.
     #[arg(long, default_value_t = 4)]
     connections: usize,
-    /// Questions of each kind.
+    /// Number of queries of each kind.
     #[arg(long, default_value_t = 200)]
     questions: usize,
-    /// Spans of the large trace that is sent at the end; 0 for none.
+    /// Number of spans in the large trace at the end; 0 for none.
     #[arg(long, default_value_t = 100_000)]
     large: u64,
-    /// Directory in which the data directory is made and removed.
+    /// Directory for the temporary data directory.
     #[arg(long)]
     directory: Option<PathBuf>,
-    /// Keep the data in this directory; where it is kept already, only ask, with
-    /// `--grow` of all spans at once.
+    /// Keep the data in this directory. If it is already there, only query it; with `--grow`, all
+    /// spans at once.
     #[arg(long, conflicts_with = "directory")]
     keep: Option<PathBuf>,
-    /// Do not measure the floors, which takes half a minute.
+    /// Skip the lower bounds, which take half a minute.
     #[arg(long)]
     no_floor: bool,
-    /// Measure only decoding, ours beside prost's.
+    /// Measure only decoding, ours and prost's.
     #[arg(long)]
     decode: bool,
-    /// Measure only what is in memory after somebody has browsed for this long, in
-    /// minutes, while few spans come.
+    /// Measure only memory after browsing for this many minutes, while few spans arrive.
     #[arg(long)]
     browse: bool,
     /// Minutes of browsing.
     #[arg(long, default_value_t = 60)]
     browse_minutes: u64,
-    /// How much faster these minutes pass.
+    /// Acceleration of these minutes.
     #[arg(long, default_value_t = 10)]
     browse_speed: u64,
-    /// Measure only what a hundred labels on every span cost.
+    /// Measure only the cost of a hundred labels on every span.
     #[arg(long)]
     tags: bool,
 }
 
-/// Spans of one part of the load are spread over this time.
+/// Time over which the spans of one part of the load are spread.
 const PART_NANO: i64 = 3_600_000_000_000;
-/// Parts of a load that grows.
+/// Number of parts of a growing load.
 const GROWN_PARTS: u64 = 5;
-/// Spans whose decoding and compression is measured alone.
+/// Number of spans for measuring decoding and compression alone.
 const FLOOR_SPANS: u64 = 300_000;
 const KNOWN_TRACES: usize = 2_000;
-/// Before the names of figures of a load that has grown.
+/// Prefix of figures of a grown load.
 const GROWN: &str = "grown_";
 
 impl Flags {
-    /// What the names of figures of a group have before their own: `of` of the profile.
+    /// The prefix of figures in the group `of`, depending on the profile.
     fn named(&self, of: &str) -> String {
         match self.profile {
             Profile::Shop => format!("{of}."),
@@ -108,7 +106,7 @@ impl Flags {
 
 fn main() -> anyhow::Result<()> {
     let flags = Flags::parse();
-    // As the server, see there.
+    // As in the server; see there.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let directory = match &flags.directory {
         Some(directory) => tempfile::tempdir_in(directory),
@@ -121,9 +119,9 @@ fn main() -> anyhow::Result<()> {
     let grow = if flags.grow { " --grow" } else { "" };
     let profile = if flags.profile == Profile::Pods { "--profile pods " } else { "" };
     let load = format!("{profile}--spans {} --large {}{grow}", flags.spans, flags.large);
-    let open = |keep| Kept::open(keep, load);
+    let open = |keep| KeptData::open(keep, load);
     let kept = flags.keep.as_deref().map(open).transpose()?;
-    let is_there = kept.as_ref().and_then(Kept::end_unix_nano);
+    let is_there = kept.as_ref().and_then(KeptData::end_unix_nano);
     let now = is_there.unwrap_or(now);
     let first = now - PART_NANO * parts as i64;
     let part = |index: u64| LoadConfig {
@@ -214,16 +212,16 @@ fn main() -> anyhow::Result<()> {
     server.stop()
 }
 
-/// What taking a part of the load cost.
-struct Taken {
+/// The cost of storing a part of the load.
+struct StorageCost {
     spans: u64,
-    /// In the store, of this part and those before.
+    /// Number of stored spans in this and earlier parts.
     stored: u64,
     posted: Posted,
     posting: Duration,
     settling: Duration,
     cpu_seconds: f64,
-    /// When everything had been acknowledged, but not yet everything compacted.
+    /// At the time when everything was acknowledged, but not everything compacted.
     cpu_seconds_posted: f64,
     disk_bytes: u64,
     peak_rss_mb: f64,
@@ -234,13 +232,13 @@ fn feed(
     load: &mut Load,
     flags: &Flags,
     expected: u64,
-) -> anyhow::Result<Taken> {
+) -> anyhow::Result<StorageCost> {
     let (cpu, began) = (server.cpu_seconds()?, Instant::now());
     let posted = post(load, server.otlp(), flags.connections).context("posting the load")?;
     let posting = began.elapsed();
     let cpu_seconds_posted = server.cpu_seconds()? - cpu;
     let stored = server.wait_settled(expected)?;
-    Ok(Taken {
+    Ok(StorageCost {
         spans: load.known().span_count,
         stored,
         posted,
@@ -253,7 +251,7 @@ fn feed(
     })
 }
 
-fn print_ingest(flags: &Flags, taken: &Taken, floor: Option<&Floor>) {
+fn print_ingest(flags: &Flags, taken: &StorageCost, floor: Option<&Floor>) {
     let spans = taken.spans as f64;
     let cpu = per_million(taken.cpu_seconds, taken.spans);
     println!(
@@ -285,7 +283,7 @@ fn print_ingest(flags: &Flags, taken: &Taken, floor: Option<&Floor>) {
 }
 
 fn ask(questions: &Questions, api: SocketAddr) -> anyhow::Result<Answers> {
-    // The first round brings what is asked for into the page cache.
+    // The first round loads the data into the page cache.
     questions.warm_up(api)?;
     questions.ask(api)
 }
@@ -318,7 +316,7 @@ fn print_questions(flags: &Flags, prefix: &str, answers: &Answers) {
     figure("search_attribute", &answers.by_attribute);
 }
 
-/// What is known of a load, which shows when its requests are made.
+/// The summary of a load, which requires generating its requests.
 fn known_of(config: LoadConfig) -> anyhow::Result<LoadSummary> {
     let mut load = Load::new(config)?;
     let mut request = Vec::new();
@@ -326,7 +324,7 @@ fn known_of(config: LoadConfig) -> anyhow::Result<LoadSummary> {
     Ok(load.known().clone())
 }
 
-/// Adds what is known of another part of the load.
+/// Adds the summary of another part of the load.
 fn mix(known: &mut LoadSummary, other: &LoadSummary) {
     known.traces.extend(other.traces.iter().cloned());
     known.trace_count += other.trace_count;
@@ -334,8 +332,7 @@ fn mix(known: &mut LoadSummary, other: &LoadSummary) {
     known.error_count += other.error_count;
 }
 
-/// One trace of very many spans: written, found, and read in pages; where it is
-/// there already, only read.
+/// A very large trace: written, found, and read in pages; if it is already stored, only read.
 fn large(server: &mut Server, flags: &Flags, now: i64, is_there: bool) -> anyhow::Result<()> {
     let mut load = Load::new(LoadConfig {
         profile: flags.profile,

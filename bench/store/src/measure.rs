@@ -1,4 +1,4 @@
-//! Times: of this thread, of another process, and their quantiles.
+//! CPU times of this thread and of processes, memory, and quantiles.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,26 +14,26 @@ pub(crate) fn thread_cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// CPU time of a process so far, in seconds: its own and the kernel's for it.
+/// CPU time of a process so far, in seconds, user and system.
 pub(crate) fn process_cpu_seconds(process: u32) -> anyhow::Result<f64> {
     let text = read(process, "stat")?;
-    // The second field is a name, which may hold anything but ends the last `)`.
+    // The second field is a name in parentheses, which may contain anything.
     let fields: Vec<&str> = text.rsplit(')').next().unwrap_or("").split_whitespace().collect();
     let ticks = |index: usize| fields.get(index)?.parse::<u64>().ok();
     let (user, system) = ticks(11).zip(ticks(12)).context("/proc/PID/stat has another form")?;
     Ok((user + system) as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// The most memory that a process has had resident so far, in megabytes.
+/// Peak resident memory of a process in megabytes.
 pub(crate) fn process_peak_mb(process: u32) -> anyhow::Result<f64> {
     megabytes(&read(process, "status")?, "VmHWM")
 }
 
-/// What a process has in memory.
+/// Memory of a process.
 pub(crate) struct Memory {
-    /// All that is resident.
+    /// Resident memory.
     pub(crate) rss_mb: f64,
-    /// Of that, what it has asked for, and what is of files: its own code.
+    /// Its anonymous memory, and its file-backed memory, such as code.
     pub(crate) own_mb: f64,
     pub(crate) file_mb: f64,
     pub(crate) threads: u64,
@@ -52,7 +52,7 @@ impl Memory {
     }
 }
 
-/// What a line of `/proc/PID/status` says.
+/// The value of a line in `/proc/PID/status`.
 fn line<'a>(status: &'a str, name: &str) -> anyhow::Result<&'a str> {
     let found = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     found.map(str::trim).with_context(|| format!("/proc/PID/status has no {name}"))
@@ -69,7 +69,7 @@ fn read(process: u32, name: &str) -> anyhow::Result<String> {
     std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}; is it gone?"))
 }
 
-/// Bytes of all files in a directory, and in those within it.
+/// Bytes of all files in a directory, recursively.
 pub(crate) fn directory_bytes(directory: &Path) -> anyhow::Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(directory)? {
@@ -80,12 +80,12 @@ pub(crate) fn directory_bytes(directory: &Path) -> anyhow::Result<u64> {
     Ok(bytes)
 }
 
-/// Seconds for this many spans as seconds for a million.
+/// Converts seconds for this many spans to seconds for a million.
 pub(crate) fn per_million(seconds: f64, spans: u64) -> f64 {
     seconds * 1e6 / spans as f64
 }
 
-/// The time that this share of all stays at or below, in milliseconds.
+/// The quantile of the times, in milliseconds.
 pub(crate) fn quantile_ms(answers: &[Answer], share: f64) -> f64 {
     let mut sorted: Vec<Duration> = answers.iter().map(|answer| answer.time).collect();
     sorted.sort_unstable();
@@ -93,9 +93,8 @@ pub(crate) fn quantile_ms(answers: &[Answer], share: f64) -> f64 {
     sorted.get(rank.saturating_sub(1)).map_or(f64::NAN, |time| time.as_secs_f64() * 1e3)
 }
 
-/// Of `later`, as many answers of each kind and length as there are in `first`, or of
-/// the next length that there is: what takes longer then does not because there is
-/// more to tell.
+/// From `later`, as many answers of each kind and length as in `first` (or of the next length), so
+/// that longer answers do not distort the comparison.
 pub(crate) fn alike(first: &[Answer], later: &[Answer]) -> Vec<Answer> {
     let mut used = vec![0; later.len()];
     let nearest = |one: &Answer| {

@@ -1,5 +1,4 @@
-//! What people ask a tracing backend, over the API as the UI does, with
-//! answers that are known beforehand.
+//! Common queries of a tracing backend, through the API like the UI, with known answers.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -8,32 +7,32 @@ use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 use spanwise_bench_load::{Client, LoadSummary, SampleTrace};
 
-/// A search for a service looks at this much time.
+/// Time range of a search for a service.
 const WINDOW_NANO: i64 = 900_000_000_000;
-/// Time around the load in which searches over all look.
+/// Time around the load that searches without a range cover.
 const AROUND_NANO: i64 = 60_000_000_000;
 const WARM_UP: usize = 40;
 
-/// What a right answer has.
-enum Right {
+/// The expected answer.
+enum Expected {
     /// This many spans.
     Spans(usize),
-    /// This trace, and no other.
+    /// Exactly this trace.
     Only(String),
-    /// Traces of this service; any number, since others may be newer.
+    /// Any number of traces of this service, since others may be newer.
     Service(&'static str),
-    /// Some traces.
+    /// At least one trace.
     Some,
 }
 
 struct Question {
-    /// What is asked by.
+    /// What the query uses.
     by: &'static str,
     path: String,
-    right: Right,
+    expected: Expected,
 }
 
-/// Questions of all kinds, each asked once.
+/// Queries of all kinds.
 pub(crate) struct Questions {
     by_id: Vec<Question>,
     by_span: Vec<Question>,
@@ -42,11 +41,11 @@ pub(crate) struct Questions {
     by_common: Vec<Question>,
 }
 
-/// An answer, which was right.
+/// A correct answer.
 #[derive(Clone, Copy)]
 pub(crate) struct Answer {
     pub(crate) time: Duration,
-    /// What was asked by, and how many traces were found.
+    /// What the query used, and the number of traces found.
     pub(crate) kind: (&'static str, usize),
 }
 
@@ -62,13 +61,13 @@ pub(crate) struct Answers {
 }
 
 impl Questions {
-    /// Questions about a load that lies in this time.
+    /// Queries about a load in this time range.
     pub(crate) fn new(known: &LoadSummary, (first, last): (i64, i64), each: usize) -> Self {
         let over_all = format!("start={}&end={}", first - AROUND_NANO, last + AROUND_NANO);
         let of_trace = |id: &str, trace: &SampleTrace| Question {
             by: "id",
             path: format!("/api/v1/traces/{id}"),
-            right: Right::Spans(trace.spans),
+            expected: Expected::Spans(trace.spans),
         };
         let of_service = |index: usize, trace: &SampleTrace| {
             let service = trace.services[index % trace.services.len()];
@@ -81,23 +80,23 @@ impl Questions {
                      &end={}&limit=20",
                     start + WINDOW_NANO
                 ),
-                right: Right::Service(service),
+                expected: Expected::Service(service),
             }
         };
-        let attribute = |key: &'static str, value: &str, right: Right| Question {
+        let attribute = |key: &'static str, value: &str, expected: Expected| Question {
             by: key,
             path: format!("/api/v1/search?attribute={key}%3D{value}&{over_all}&limit=20"),
-            right,
+            expected,
         };
         let rare = |trace: &SampleTrace| {
             let order = trace.order_id.as_deref().unwrap_or_default();
-            attribute("app.order.id", order, Right::Only(trace.trace_id.clone()))
+            attribute("app.order.id", order, Expected::Only(trace.trace_id.clone()))
         };
         let common = |index: usize, trace: &SampleTrace| match index % 4 {
-            0 => attribute("user.id", &trace.user_id, Right::Some),
-            1 => attribute("http.response.status_code", "503", Right::Some),
-            2 => attribute("messaging.destination.name", "payments.captured", Right::Some),
-            _ => attribute("error.type", "java.net.SocketTimeoutException", Right::Some),
+            0 => attribute("user.id", &trace.user_id, Expected::Some),
+            1 => attribute("http.response.status_code", "503", Expected::Some),
+            2 => attribute("messaging.destination.name", "payments.captured", Expected::Some),
+            _ => attribute("error.type", "java.net.SocketTimeoutException", Expected::Some),
         };
         let all: Vec<&SampleTrace> = known.traces.iter().collect();
         let with_order: Vec<&SampleTrace> =
@@ -117,12 +116,12 @@ impl Questions {
         }
     }
 
-    /// Asks some, so that code and files are in memory.
+    /// Runs some queries, so that code and files are in memory.
     pub(crate) fn warm_up(&self, api: SocketAddr) -> anyhow::Result<()> {
         let mut client = Client::connect(api)?;
         let kinds = [&self.by_id, &self.by_span, &self.by_service, &self.by_rare, &self.by_common];
         for kind in kinds {
-            // The last ones; the figures are over all.
+            // The last ones. Figures cover all.
             for question in kind.iter().rev().take(WARM_UP) {
                 question.ask(&mut client)?;
             }
@@ -130,7 +129,7 @@ impl Questions {
         Ok(())
     }
 
-    /// Asks all, one after the other.
+    /// Runs all queries, one after the other.
     pub(crate) fn ask(&self, api: SocketAddr) -> anyhow::Result<Answers> {
         let mut client = Client::connect(api)?;
         let mut ask = |kind: &[Question]| -> anyhow::Result<Vec<Answer>> {
@@ -152,7 +151,7 @@ impl Question {
         let body = String::from_utf8_lossy(&reply.body);
         ensure!(reply.status == 200, "{} answered {}: {body}", self.path, reply.status);
         let answer: Value = serde_json::from_slice(&reply.body)?;
-        if let Err(wrong) = self.right.check(&answer) {
+        if let Err(wrong) = self.expected.check(&answer) {
             bail!("{}: {wrong}", self.path);
         }
         let traces = answer["traces"].as_array().map_or(1, Vec::len);
@@ -160,12 +159,12 @@ impl Question {
     }
 }
 
-/// So many traces of all, of any time of the load alike.
+/// This many traces, evenly spread over the load.
 fn spread<'a>(all: &'a [&SampleTrace], count: usize) -> impl Iterator<Item = &'a SampleTrace> {
     (0..count).filter_map(move |index| all.get(index * all.len() / count).copied())
 }
 
-impl Right {
+impl Expected {
     fn check(&self, answer: &Value) -> Result<(), String> {
         let list = |name: &str| answer[name].as_array().map_or(&[][..], Vec::as_slice);
         let traces = list("traces");
@@ -194,19 +193,19 @@ impl Right {
     }
 }
 
-/// A trace as its pages show it.
+/// A trace read in pages.
 #[derive(Default)]
 pub(crate) struct Pages {
-    /// Number of spans on all of them.
+    /// Number of spans on all pages.
     pub(crate) spans: usize,
     /// Bytes of the answers.
     pub(crate) bytes: usize,
-    /// How long each page took.
+    /// Time of each page.
     pub(crate) times: Vec<Duration>,
 }
 
 impl Pages {
-    /// How long all of them took.
+    /// Total time.
     pub(crate) fn total(&self) -> Duration {
         self.times.iter().sum()
     }

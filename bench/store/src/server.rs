@@ -1,4 +1,4 @@
-//! The server under measurement: the real program, as a process of its own.
+//! The measured server: the real program in a separate process.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -13,14 +13,13 @@ use spanwise_bench_load::Client;
 
 use crate::measure::{Memory, directory_bytes, process_cpu_seconds, process_peak_mb};
 
-/// The store is settled when all rows are in files, and the server has done
-/// nothing to speak of for this long.
+/// The store is settled when all rows are in files, and the server has been idle for this long.
 const QUIET: Duration = Duration::from_secs(6);
-/// CPU-seconds within it that are nothing to speak of: timers.
+/// CPU-seconds in that time that still count as idle, because of timers.
 const QUIET_CPU_SECONDS: f64 = 0.15;
 const LONGEST_SETTLING: Duration = Duration::from_secs(900);
 
-/// A server that runs; killed when dropped.
+/// A running server. It is killed when dropped.
 pub(crate) struct Server {
     child: Child,
     data: PathBuf,
@@ -29,12 +28,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the program with its data below `directory`, on free ports, and
-    /// with default settings but for these.
+    /// Starts the program with its data below `directory`, on free ports, and otherwise with
+    /// default settings.
     pub(crate) fn start(program: &Path, directory: &Path) -> anyhow::Result<Self> {
         let context = || format!("cannot run {}; `make build` makes it", program.display());
         let data = directory.join("data");
-        // Relative to where this runs, not to where it will run.
+        // Relative to the current directory, not to the program's.
         let program = &program.canonicalize().with_context(context)?;
         let mut command = Command::new(program);
         command.env_clear().env("HOME", directory).current_dir(directory).stdin(Stdio::null());
@@ -75,27 +74,27 @@ impl Server {
         &self.data
     }
 
-    /// CPU time that it has taken.
+    /// CPU time used so far.
     pub(crate) fn cpu_seconds(&self) -> anyhow::Result<f64> {
         process_cpu_seconds(self.child.id())
     }
 
-    /// The most memory that it has had.
+    /// Peak memory.
     pub(crate) fn peak_rss_mb(&self) -> anyhow::Result<f64> {
         process_peak_mb(self.child.id())
     }
 
-    /// The memory that it has now.
+    /// Current memory.
     pub(crate) fn memory(&self) -> anyhow::Result<Memory> {
         Memory::of(self.child.id())
     }
 
-    /// Everything that it has on disk.
+    /// Total size on disk.
     pub(crate) fn disk_bytes(&self) -> anyhow::Result<u64> {
         directory_bytes(&self.data)
     }
 
-    /// Rows that it has, in memory and in files.
+    /// Number of rows, in memory and in files.
     pub(crate) fn stored(&self) -> anyhow::Result<u64> {
         let status = self.status()?;
         let rows = |name: &str| status["store"][name].as_u64().unwrap_or(0);
@@ -108,8 +107,8 @@ impl Server {
         Ok(serde_json::from_slice(&reply.body)?)
     }
 
-    /// Waits until all rows, which must be this many, are in files, and until
-    /// the server has nothing more to do with them.
+    /// Waits until all rows, which must be this many, are in files, and the server has finished its
+    /// work on them.
     pub(crate) fn wait_settled(&mut self, expected: u64) -> anyhow::Result<u64> {
         let began = Instant::now();
         let mut calm_since = (Instant::now(), self.cpu_seconds()?, 0);
@@ -135,7 +134,7 @@ impl Server {
         }
     }
 
-    /// Ends it as a service manager would.
+    /// Stops it like a service manager.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         kill_process(process.context("no process id")?, Signal::TERM)?;
@@ -147,13 +146,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Fails where it has ended, which is as well.
+        // Fails if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The environment's names of all settings that are ports.
+/// Environment variables of all settings that are ports.
 fn listeners(program: &Path, directory: &Path) -> anyhow::Result<Vec<String>> {
     let output = Command::new(program)
         .args(["config", "--json"])
@@ -165,7 +164,7 @@ fn listeners(program: &Path, directory: &Path) -> anyhow::Result<Vec<String>> {
         serde_json::from_slice(&output.stdout).context("`spanwise config --json`")?;
     let keys =
         config["settings"].as_array().into_iter().flatten().filter_map(|s| s["key"].as_str());
-    // The other settings of listeners are limits of all ports, and say what they limit.
+    // The other settings in this table are limits of all ports.
     let is_limit = |key: &str| key.contains("connections") || key.ends_with("_time");
     let is_port =
         |key: &&str| key.starts_with("listen.") && *key != "listen.address" && !is_limit(key);
@@ -175,7 +174,7 @@ fn listeners(program: &Path, directory: &Path) -> anyhow::Result<Vec<String>> {
         .collect())
 }
 
-/// What it prints once it is up, which ends with an empty line.
+/// Its startup message, which ends with an empty line.
 fn banner(child: &mut Child) -> anyhow::Result<String> {
     let output = child.stdout.take().context("its output was asked for")?;
     let mut banner = String::new();

@@ -1,14 +1,14 @@
-//! What labels cost that every span has: none, a hundred of the process, and a
-//! hundred on each span itself, each to a server of its own.
+//! The cost of labels on every span: none, a hundred on the process, and a hundred on each span,
+//! each with a new server.
 
 use std::path::Path;
 
 use spanwise_bench_load::{Load, LoadConfig, Tags};
 
 use crate::server::Server;
-use crate::{Flags, Taken, feed};
+use crate::{Flags, StorageCost, feed};
 
-/// Labels of a span, as in DeepFlow's paper (SIGCOMM'23, section 5.3).
+/// Number of labels on a span, as in DeepFlow's paper (SIGCOMM'23, section 5.3).
 const COUNT: usize = 100;
 
 /// Prints costs and their ratios.
@@ -19,7 +19,7 @@ pub(crate) fn measure(flags: &Flags, load: LoadConfig, directory: &Path) -> anyh
         ("of spans", Tags::OfSpans(COUNT)),
     ];
     println!("{:<16}{:>14}{:>10}{:>12}", "labels", "CPU s/million", "MB", "bytes/span");
-    let mut all: Vec<Taken> = Vec::new();
+    let mut all: Vec<StorageCost> = Vec::new();
     for (number, (name, tags)) in settings.into_iter().enumerate() {
         let data = directory.join(number.to_string());
         std::fs::create_dir(&data)?;

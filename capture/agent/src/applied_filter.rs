@@ -1,5 +1,5 @@
-//! The filter at work: what the kernel was told of it, and what is left out here
-//! because the kernel does not know it yet, or cannot.
+//! Applies the filter: what the kernel was told, and what is filtered here because the kernel does
+//! not know it yet, or cannot.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -11,22 +11,22 @@ use spanwise_capture_host::filter::{Filter, Namespace};
 use spanwise_capture_protocols::process::Process;
 use spanwise_capture_tracer::event::{Closed, Datagram, Endpoint, Event, LeftOut, Opened, Role};
 
-/// Connections that the kernel reports and nobody wants to see, at once; beyond,
-/// all are forgotten and told of anew.
+/// Maximum unwanted connections that the kernel still reports. Beyond it, all are forgotten and
+/// filtered again.
 const MAX_CONNECTIONS: usize = 65_536;
 
-/// The filter, and the connections and processes that it leaves out. The agent's
-/// own server is always left out.
+/// The filter, and the connections and processes that it excludes. The agent's own server is always
+/// excluded.
 #[derive(Default)]
 pub(crate) struct Applied {
     filter: Filter,
     server: Vec<SocketAddr>,
-    /// Learnt when they accept on one of the server's endpoints.
+    /// Found when they accept on one of the server's endpoints.
     servers: HashSet<u32>,
-    /// Processes all of whose services are left out.
+    /// Processes all of whose services are excluded.
     processes: HashSet<u32>,
-    /// Of processes that have other services as well, and of those of whom the
-    /// kernel learns with the next [`Self::tell`].
+    /// Excluded connections of processes that also have other services, and of processes that the
+    /// kernel learns about with the next [`Self::tell`].
     connections: HashMap<u64, Opened>,
     /// Those that are wanted, where there is a filter.
     wanted: HashSet<u64>,
@@ -44,8 +44,8 @@ impl Applied {
         &self.filter
     }
 
-    /// Another filter; the kernel learns of it with the next [`Self::tell`]. Gives
-    /// the connections that were left out, which may be wanted now.
+    /// Sets another filter. The kernel learns it with the next [`Self::tell`]. Returns the
+    /// connections that were excluded, which may be wanted now.
     pub(crate) fn replace(&mut self, filter: Filter) -> Vec<Opened> {
         self.filter = filter;
         self.untold.extend(self.processes.drain().map(|process| (process, false)));
@@ -54,12 +54,12 @@ impl Applied {
         self.connections.drain().map(|(_, opened)| opened).collect()
     }
 
-    /// Sockets ask anew with the next [`Self::tell`].
+    /// Makes sockets check the filter again after the next [`Self::tell`].
     pub(crate) const fn ask_again(&mut self) {
         self.stale = true;
     }
 
-    /// Whether an event is to be passed over. `describe` tells who a process is.
+    /// Whether to ignore an event. `describe` returns the description of a process.
     pub(crate) fn covers(
         &mut self,
         event: &Event<'_>,
@@ -199,13 +199,12 @@ impl Applied {
             && !self.filter.wants_service(&describe(datagram.process).default_service)
     }
 
-    /// Tells the kernel what it does not know yet. To be called about once a
-    /// second: each time that something has changed, every socket asks anew.
-    /// `describe` is asked about processes that are left out and may meanwhile
-    /// serve something else.
+    /// Tells the kernel all changes. Call it about once a second, because after each change every
+    /// socket checks the filter again. `describe` is called for excluded processes, which may serve
+    /// something else now.
     ///
     /// # Errors
-    /// Where the kernel refuses; the next call tries again.
+    /// If the kernel refuses. The next call retries.
     pub(crate) fn tell(
         &mut self,
         kernel: &Kernel,
@@ -223,14 +222,14 @@ impl Applied {
             self.stale = true;
         }
         for (process, ignored) in self.untold.drain() {
-            // One too many for the kernel's table is left out here.
+            // If the kernel's table is full, the process is filtered here.
             if let Err(error) = kernel.ignore_process(process, ignored)
                 && ignored
             {
                 tracing::debug!("process {process} is left out by the agent alone: {error}");
             }
         }
-        // A namespace may have come to exist by its name.
+        // A named namespace may have been created.
         let named = self.filter.only.namespaces.iter().chain(&self.filter.except.namespaces);
         let names_any = named.into_iter().any(|found| matches!(found, Namespace::Named(_)));
         if self.stale || names_any {
@@ -241,7 +240,7 @@ impl Applied {
     }
 }
 
-/// The port that names a service: the local one where the process serves on it.
+/// The port that identifies a service: the local one if the process serves on it.
 fn served_port(role: Role, local: u16) -> Option<u16> {
     (role == Role::Server).then_some(local)
 }

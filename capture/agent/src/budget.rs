@@ -1,11 +1,10 @@
-//! Keeps what the agent takes within what it may take, by giving up detail: first
-//! spans of requests that neither failed nor were slow, then connections.
+//! Keeps the agent's resource usage within its budget by reducing detail: first spans of fast,
+//! successful requests, then connections.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// What the agent may take. The kernel side's share of the CPU is the traced
-/// programs' own and not part of it.
+/// The agent's limits. The CPU time of the BPF programs counts for the traced programs, not here.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Budget {
     /// CPU-seconds a second.
@@ -14,8 +13,8 @@ pub struct Budget {
     pub memory_bytes: Option<u64>,
 }
 
-/// How much of everything is reported. Levels up to [`SAMPLED_LEVELS`] halve the
-/// spans that are kept by chance, those beyond halve the connections.
+/// How much is reported. Levels up to [`SAMPLED_LEVELS`] halve the share of sampled spans, further
+/// levels halve the connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Detail(u8);
 
@@ -23,17 +22,17 @@ const SAMPLED_LEVELS: u8 = 4;
 const MAX_LEVEL: u8 = 16;
 
 impl Detail {
-    /// Of spans of requests that neither failed nor were slow.
+    /// The share of spans of fast, successful requests.
     pub fn span_share(self) -> f64 {
         0.5f64.powi(i32::from(self.0.min(SAMPLED_LEVELS)))
     }
 
-    /// Of connections, in parts of 2^32.
+    /// The share of connections, in parts of 2^32.
     pub(crate) const fn connection_share(self) -> u32 {
         u32::MAX >> self.0.saturating_sub(SAMPLED_LEVELS)
     }
 
-    /// Whether anything is given up.
+    /// Whether anything is left out.
     pub const fn is_less(self) -> bool {
         self.0 > 0
     }
@@ -52,23 +51,22 @@ impl fmt::Display for Detail {
     }
 }
 
-/// What was measured: totals of the process, or of its part that is the agent.
+/// Measured totals of the process, or of the agent's part of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Usage {
     pub(crate) cpu_seconds: f64,
     pub(crate) memory_bytes: u64,
 }
 
-/// Usage is compared with the budget this often.
+/// Interval at which usage is compared with the budget.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Detail comes back after usage was below this share of the budget ...
+/// Detail increases again after usage was below this share of the budget ...
 const ROOM: f64 = 0.4;
-/// ... for this long, twice as long after each time that it had to be given up
-/// again soon.
+/// ... for this long. The time doubles each time that detail had to be reduced again soon.
 const CALM: Duration = Duration::from_secs(10);
 const MAX_CALM: Duration = Duration::from_secs(320);
 
-/// Decides on the detail.
+/// Chooses the level of detail.
 #[derive(Debug)]
 pub(crate) struct Governor {
     budget: Budget,
@@ -91,17 +89,17 @@ impl Governor {
         }
     }
 
-    /// Whether there is anything to keep to.
+    /// Whether there is no budget.
     pub(crate) const fn is_idle(&self) -> bool {
         self.budget.cpu_cores.is_none() && self.budget.memory_bytes.is_none()
     }
 
-    /// Whether it is time to look.
+    /// Whether a check is due.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.last.is_none_or(|(last, _)| now.duration_since(last) >= LOOK_EVERY)
     }
 
-    /// Takes what was measured; the detail from now on, where it changes.
+    /// Processes a measurement. Returns the new level of detail if it changes.
     pub(crate) fn look(&mut self, now: Instant, usage: Usage) -> Option<Detail> {
         let (last, before) = self.last.replace((now, usage))?;
         let seconds = now.duration_since(last).as_secs_f64();
@@ -118,7 +116,7 @@ impl Governor {
                 self.calm = (self.calm * 2).min(MAX_CALM);
                 self.given_back = None;
             }
-            // Far over is several halvings too much.
+            // Usage far above the budget needs several halvings at once.
             let halvings = (cpu.log2().ceil() as u8).clamp(1, MAX_LEVEL);
             self.detail = Detail((self.detail.0 + halvings).min(MAX_LEVEL));
         } else if self.detail.is_less() && cpu < ROOM && memory < 0.9 {
@@ -135,7 +133,7 @@ impl Governor {
     }
 }
 
-/// CPU-seconds so far of the calling thread, or of the whole process.
+/// CPU-seconds so far of the calling thread or the whole process.
 pub(crate) fn usage(whole_process: bool) -> Usage {
     let clock = if whole_process {
         rustix::time::ClockId::ProcessCPUTime
@@ -157,7 +155,8 @@ pub(crate) fn usage(whole_process: bool) -> Usage {
 mod tests {
     use super::*;
 
-    /// Seconds of a load that takes `cores` in full detail, half with each level.
+    /// Simulates seconds of a load that takes `cores` in full detail and half of it at each further
+    /// level.
     fn run(governor: &mut Governor, from: &mut (Instant, f64), seconds: u32, cores: f64) -> Detail {
         for _ in 0..seconds {
             from.0 += Duration::from_secs(1);
@@ -181,7 +180,7 @@ mod tests {
 
     #[test]
     fn giving_back_too_early_makes_it_wait_longer() {
-        // Two levels apart: with one it is too much, with the next too little.
+        // The load alternates between two levels: one is too much, and the next is too little.
         let mut governor = Governor::new(Budget { cpu_cores: Some(0.1), memory_bytes: None });
         let mut from = (Instant::now(), 0.0);
         let mut changes = 0;

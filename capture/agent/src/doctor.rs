@@ -1,5 +1,5 @@
-//! What this machine allows the agent: every feature tried by using it, what
-//! will be used, and what is lost where something is missing.
+//! Checks what this host allows the agent: tries every feature, reports which ones will be used,
+//! and what is lost without the missing ones.
 
 use std::fmt;
 use std::fs;
@@ -12,48 +12,48 @@ use spanwise_capture_ebpf::kernel::{
 use spanwise_capture_ebpf::runtimes::{self, Survey};
 use spanwise_capture_host::rights;
 
-/// The findings.
+/// The results.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// `uname -r`.
     pub kernel_release: String,
     /// `x86_64` or `aarch64`.
     pub architecture: &'static str,
-    /// Facts about rights and settings, each with what follows from it.
+    /// Rights and settings, each with its consequence.
     pub conditions: Vec<Condition>,
-    /// Features, each tried.
+    /// Features with their results.
     pub probes: Vec<Probe>,
-    /// Each set of hooks, loaded whole and attached; the first that works is used.
+    /// Each set of hooks, loaded and attached completely. The first that works is used.
     pub hooks: Vec<HookTrial>,
-    /// The hooks that will be used; none means that the agent cannot run.
+    /// The hooks that will be used; `None` means that the agent cannot run.
     pub chosen: Option<Hook>,
-    /// Inside which processes calls can be told apart.
+    /// Processes in which concurrent requests can be distinguished.
     pub tasks: Survey,
 }
 
 /// A right or a setting.
 #[derive(Debug, Clone, Serialize)]
 pub struct Condition {
-    /// What was looked at.
+    /// The name of the right or setting.
     pub name: &'static str,
-    /// What was found.
+    /// The current value.
     pub found: String,
-    /// Whether it stands in the agent's way.
+    /// Whether it prevents the agent from running or impairs it.
     pub blocks: bool,
-    /// What follows from it, and what to do.
+    /// The consequence, and what to do.
     pub consequence: String,
 }
 
-/// How a set of hooks fared.
+/// The result for a set of hooks.
 #[derive(Debug, Clone, Serialize)]
 pub struct HookTrial {
-    /// Which.
+    /// The set.
     pub hook: Hook,
-    /// The kernel's reason, where it refused.
+    /// The kernel's reason if it refused.
     pub refusal: Option<String>,
 }
 
-/// Tries everything. Takes about a second, and changes nothing.
+/// Tries everything. Takes about a second and changes nothing.
 pub fn examine() -> Report {
     let hooks: Vec<HookTrial> = Hook::ALL
         .iter()

@@ -32,48 +32,48 @@ use spanwise_model::SpanRows;
 
 use crate::budget::Budget;
 
-/// What the agent is to do.
+/// The agent's settings.
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
     /// Which hooks to use.
     pub hook: HookChoice,
     /// Bytes of the ring buffer between the kernel and the agent.
     pub ring_bytes: u32,
-    /// Bytes of payload to look at of each call, at most 1024.
+    /// Bytes of payload to capture of each call, at most 1024.
     pub payload_bytes: u32,
-    /// The operator's names for services.
+    /// The operator's rules for service names.
     pub service_rules: Vec<ServiceRule>,
-    /// Host name to report; the system's own where absent.
+    /// Host name to report. `None` means the system's own.
     pub host: Option<String>,
-    /// Processes never traced, besides the agent's own.
+    /// Processes that are never traced, besides the agent's own.
     pub ignored_processes: Vec<u32>,
-    /// Connections to these are never traced: the server that spans go to.
+    /// Connections to these endpoints are never traced: the server that receives the spans.
     pub ignored_endpoints: Vec<SocketAddr>,
-    /// What may change later, too.
+    /// Settings that can change at runtime.
     pub live: LiveConfig,
-    /// What the agent may take.
+    /// The agent's limits.
     pub budget: Budget,
-    /// Whether the agent is all that this process does: its budget is then that of
-    /// the process, else that of one thread.
+    /// Whether the process contains only the agent. Then the budget applies to the process, else to
+    /// one thread.
     pub owns_process: bool,
-    /// Whether to read in the clear what TLS libraries encrypt.
+    /// Whether to read the plaintext of TLS libraries.
     pub tls: bool,
-    /// What is left out of spans besides secrets.
+    /// What to remove from spans besides secrets.
     pub hide: Hidden,
-    /// Where to write every event, for tests and bug reports.
+    /// A file to record every event, for tests and bug reports.
     pub record: Option<PathBuf>,
-    /// What reads protocols of the operator's own.
+    /// Parsers of the operator's own protocols.
     pub plugins: Vec<Plugin>,
 }
 
-/// What may change while the agent runs.
+/// Settings that can change while the agent runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LiveConfig {
-    /// What is traced.
+    /// Which processes and connections are traced.
     pub filter: Filter,
     /// Which spans are kept.
     pub sampling: Sampling,
-    /// What processes are labelled with.
+    /// Rules for labels of processes.
     pub labels: Vec<LabelRule>,
 }
 
@@ -102,18 +102,18 @@ impl Default for AgentConfig {
 /// Why the agent does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The kernel side does not.
+    /// The kernel side cannot run.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The file for events cannot be written.
+    /// The recording cannot be written.
     #[error("cannot write events to {}: {source}", path.display())]
     Record {
-        /// Which file.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The system refused a thread.
+    /// The system refused to create a thread.
     #[error("cannot start the agent's thread: {0}")]
     Thread(std::io::Error),
 }
@@ -121,27 +121,27 @@ pub enum AgentError {
 /// Facts about a running agent.
 #[derive(Debug, Clone, Serialize)]
 pub struct AgentFacts {
-    /// Host name that it reports.
+    /// The reported host name.
     pub host: String,
-    /// Hooks in use.
+    /// The hooks in use.
     pub hook: Hook,
-    /// What is traced, in words.
+    /// The filter, as text.
     pub filter: String,
-    /// How much of it is reported, in words: less than everything where the
-    /// operator samples, or the budget would not be kept.
+    /// The level of detail, as text. It is reduced if the operator samples or the budget requires
+    /// it.
     pub detail: String,
-    /// Counters by name: what was seen, and what was lost or given up.
+    /// Counters by name: what was captured, lost or left out.
     pub counters: BTreeMap<String, u64>,
-    /// The plugins in use, and how they are doing.
+    /// The loaded plugins and their state.
     pub plugins: Vec<PluginFacts>,
     /// Of which services how much is not known, of late.
     pub unknown: Vec<ServiceUnknown>,
 }
 
-/// What the agent's thread shares with those who ask.
+/// State that the agent's thread shares with its handle.
 struct Shared {
     facts: Arc<Mutex<AgentFacts>>,
-    /// Set where it is to change.
+    /// New settings that are not applied yet.
     live: Arc<Mutex<Option<LiveConfig>>>,
     stopping: Arc<AtomicBool>,
 }
@@ -155,11 +155,11 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Attaches to the kernel and starts to trace; finished spans go to
-    /// `deliver` as batches, which must not block.
+    /// Attaches to the kernel and starts tracing. Finished spans are passed in batches to
+    /// `deliver`, which must not block.
     ///
     /// # Errors
-    /// Where the kernel allows no hook, or the recording cannot be written.
+    /// If the kernel accepts no hooks, or the recording cannot be written.
     pub fn start(
         config: AgentConfig,
         deliver: Box<dyn FnMut(SpanRows) + Send>,
@@ -193,7 +193,7 @@ impl Agent {
             std::thread::Builder::new()
                 .name("agent".to_owned())
                 .spawn(move || {
-                    // The kernel side stays on the thread that made it.
+                    // The kernel side must stay on the thread that created it.
                     let kernel = match Kernel::attach(&kernel_config) {
                         Ok(kernel) => kernel,
                         Err(error) => {
@@ -222,18 +222,17 @@ impl Agent {
         Ok(Self { facts, live, stopping, thread: Some(thread) })
     }
 
-    /// Facts as of about a second ago.
+    /// The facts, at most about a second old.
     pub fn facts(&self) -> AgentFacts {
         self.facts.lock().clone()
     }
 
-    /// From now on, or at least within some 20 ms, this holds.
+    /// Applies new settings within about 20 ms.
     pub fn reconfigure(&self, live: LiveConfig) {
         *self.live.lock() = Some(live);
     }
 
-    /// Detaches from the kernel, delivers what is finished, and ends; the facts as
-    /// of then.
+    /// Detaches from the kernel, delivers finished spans, and ends. Returns the final facts.
     pub fn stop(mut self) -> AgentFacts {
         self.end();
         self.facts()

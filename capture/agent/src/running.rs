@@ -1,5 +1,5 @@
-//! The agent at work: one thread that reads the ring, makes spans, and once in a
-//! while looks at the clock, the filter and its own budget.
+//! The agent's loop: one thread that reads the ring buffer, makes spans, and regularly checks the
+//! time, the filter and its budget.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,10 +24,10 @@ use super::{AgentConfig, LiveConfig, Shared};
 use crate::applied_filter::Applied;
 use crate::budget::{self, Detail, Governor};
 
-/// Spans go out this often, or as soon as there are [`BATCH_SPANS`].
+/// Spans are delivered at this interval, or as soon as there are [`BATCH_SPANS`].
 const DELIVER_EVERY: Duration = Duration::from_millis(200);
 const BATCH_SPANS: usize = 4096;
-/// How often timers are looked at and the clock is compared.
+/// Interval at which timers are checked and clocks are compared.
 const TICK_EVERY: Duration = Duration::from_millis(20);
 const FACTS_EVERY: Duration = Duration::from_secs(1);
 /// Services of which it is told that something is not known: those with the most.
@@ -35,10 +35,10 @@ const MOST_UNKNOWN: usize = 32;
 /// How long what is in the ring is read when the agent is to end.
 const LONGEST_STOP: Duration = Duration::from_secs(5);
 
-/// Three times the weight of a thread of usual priority.
+/// Three times the weight of a thread with default priority.
 const NICENESS: i32 = -5;
 
-/// What the ring's callback and the loop around it share.
+/// State shared by the ring's callback and the loop around it.
 struct Pipeline {
     tracer: Tracer,
     filter: Applied,
@@ -51,8 +51,8 @@ struct Pipeline {
 
 impl Pipeline {
     fn take(&mut self, record: &[u8]) {
-        // Looked at where it is: it has room for the largest kind, and moving that was 3 % of
-        // the agent's time.
+        // Matched by reference: an event has the size of the largest kind, and moving it took 3 %
+        // of the agent's time.
         match &decode(record) {
             Ok(event) if self.leaves_out(event) => {}
             Ok(event) => {
@@ -95,10 +95,10 @@ impl Pipeline {
     }
 }
 
-/// Bytes that begin a TLS handshake record (RFC 8446, section 5.1).
+/// The first bytes of a TLS handshake record (RFC 8446, section 5.1).
 const HANDSHAKE: [u8; 2] = [22, 3];
 
-/// Takes note of processes that may have come to use a TLS library.
+/// Records processes that may have started to use a TLS library.
 fn watch(libraries: &mut Libraries, event: &Event<'_>) {
     match event {
         Event::Exec(process) => libraries.started(process.process),
@@ -111,7 +111,7 @@ fn watch(libraries: &mut Libraries, event: &Event<'_>) {
     }
 }
 
-/// Takes note of processes whose tasks are to be read.
+/// Records processes whose tasks must be read.
 fn watch_tasks(tasks: &mut TaskRules, event: &Event<'_>) {
     match event {
         Event::Exec(process) => tasks.started(process.process),
@@ -131,7 +131,7 @@ fn libraries(kernel: &Kernel) -> Option<Libraries> {
         .ok()
 }
 
-/// What may change while the agent runs, and what follows from it.
+/// Settings that can change at runtime, and what is derived from them.
 struct Course {
     live: LiveConfig,
     governor: Governor,
@@ -149,14 +149,13 @@ impl Course {
         }
     }
 
-    /// How much is kept: what the operator asks for, or less where the budget
-    /// demands it.
+    /// The sampling: as the operator set it, or less if the budget requires it.
     fn sampling(&self) -> Sampling {
         let asked = self.live.sampling;
         Sampling { share: asked.share * self.detail.span_share(), ..asked }
     }
 
-    /// In words.
+    /// The level of detail, as text.
     fn detail(&self) -> String {
         match self.live.sampling.share {
             share if share >= 1.0 => self.detail.to_string(),
@@ -193,7 +192,7 @@ impl Course {
         state.tracer.set_sampling(self.sampling());
     }
 
-    /// Gives up detail, or takes it back, as the budget demands.
+    /// Reduces or increases detail according to the budget.
     fn keep_budget(&mut self, now: Instant, kernel: &Kernel, state: &mut Pipeline) {
         if self.governor.is_idle() || !self.governor.is_due(now) {
             return;
@@ -203,7 +202,7 @@ impl Course {
         };
         if detail > self.detail {
             tracing::warn!("over budget: from now on, {detail} are reported");
-            // What was gathered is given back as well.
+            // Also frees collected data.
             state.tracer.shed();
         } else {
             tracing::info!("within budget again: from now on, {detail} are reported");
@@ -215,19 +214,19 @@ impl Course {
     }
 }
 
-/// Takes precedence over threads of usual priority, where that is allowed and nothing
-/// else was asked for. While all processors are busy, the ring is full before a thread
-/// among many has its turn, and requests are lost when they are wanted most. It takes no
-/// more processor time for that, and its budget holds.
+/// Raises the thread's priority above the default, if that is permitted and the operator set
+/// nothing else. If all processors are busy, the ring fills before a thread with default priority
+/// gets its turn, and requests are lost when they matter most. The thread uses no more processor
+/// time with it, and its budget still applies.
 ///
-/// But when it wakes up it lets whoever runs go on (sched(7), `SCHED_BATCH`): the ring has
-/// room for as long, and a request that is being answered has not.
+/// On wake-up, however, it does not preempt the running thread (sched(7), `SCHED_BATCH`): the ring
+/// has room for that time, while the running thread may be serving a request.
 fn take_precedence() {
     let allowed = rights::holds(rights::CAP_SYS_NICE);
-    // Only this thread's.
+    // Affects only this thread.
     if allowed && getpriority_process(None) == Ok(0) {
         let _ = setpriority_process(None, NICENESS);
-        // SAFETY: Zero is this thread; the structure has one field, and lives during the call.
+        // SAFETY: Zero means this thread; the structure has one field and lives during the call.
         unsafe {
             let parameters = libc::sched_param { sched_priority: 0 };
             libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters);
@@ -288,11 +287,11 @@ pub(super) fn run(
         if filter_due {
             pipeline.borrow_mut().tell_filter(kernel);
         }
-        // Before what came after the loss is read.
+        // Must run before the events after the loss are read.
         let lost_before = std::mem::replace(&mut lost, kernel.events_lost());
         pipeline.borrow_mut().tracer.lost(lost.saturating_sub(lost_before), monotonic_nano());
         let records = reader.consume();
-        // The kernel side goes on: what it reports may never end.
+        // The kernel side continues to report, so reading must be limited.
         let last =
             stop_by.is_some_and(|by| records < RingReader::MOST_RECORDS || Instant::now() >= by);
         let mut state = pipeline.borrow_mut();
@@ -378,7 +377,7 @@ fn counters(kernel: &Kernel, state: &Pipeline, batches: &Batches) -> BTreeMap<St
     counters
 }
 
-/// When finished spans go out.
+/// Batches of finished spans, and when to deliver them.
 #[derive(Default)]
 struct Batches {
     oldest: Option<Instant>,
@@ -415,8 +414,8 @@ fn monotonic_nano() -> u64 {
     u64::try_from(clock_nano(rustix::time::ClockId::Monotonic)).unwrap_or(0)
 }
 
-/// What to add to a monotonic time to get the time since 1970. Read anew all
-/// the time, for the wall clock may be set.
+/// The difference between the wall clock and the monotonic clock. It is read again regularly,
+/// because the wall clock may be set.
 fn unix_minus_monotonic_nano() -> i64 {
     let unix = clock_nano(rustix::time::ClockId::Realtime);
     unix.saturating_sub(clock_nano(rustix::time::ClockId::Monotonic))

@@ -1,9 +1,9 @@
-//! What programs do with sockets and processes besides one request after the other
-//! on a connection of their own: under every set of hooks, each span must be there,
-//! say the right process, and agree with that of the other side.
+//! Unusual uses of sockets and processes, beyond one request after the other on one connection.
+//! With every set of hooks, each span must exist, have the right process, and agree with the other
+//! side's.
 //!
-//! These tests load BPF and make network namespaces, and so need the right to;
-//! without it they fail.
+//! These tests load BPF programs and create network namespaces, so they need the rights for that
+//! and fail without.
 
 mod support;
 
@@ -34,7 +34,7 @@ fn script(name: &str) -> Command {
     command
 }
 
-/// Runs a script to its end; the numbers that it printed.
+/// Runs a script to its end. Returns the numbers that it printed.
 fn run(command: &mut Command) -> Vec<u16> {
     let output = command.output().expect("it runs");
     assert!(output.status.success(), "{output:?}");
@@ -42,7 +42,7 @@ fn run(command: &mut Command) -> Vec<u16> {
     text.split_whitespace().map(|number| number.parse().expect("a number")).collect()
 }
 
-/// Starts a script that says its port and waits to be told to go on.
+/// Starts a script that prints its port and waits for a signal to continue.
 fn waiting(name: &str) -> (Child, BufReader<ChildStdout>, u16) {
     let program = script(name).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut program = program.expect("it runs");
@@ -52,20 +52,20 @@ fn waiting(name: &str) -> (Child, BufReader<ChildStdout>, u16) {
     (program, told, line.trim().parse().expect("a port"))
 }
 
-/// Runs a script under an agent; what it saw, and the ports that the script used.
+/// Runs a script with an agent. Returns the spans, and the ports that the script used.
 fn traced(config: AgentConfig, name: &str) -> (Traced, Vec<u16>) {
     let mut ports = Vec::new();
     let traced = trace(config, |_| ports = run(&mut script(name)));
     (traced, ports)
 }
 
-/// What was asked for.
+/// The request's path.
 fn path(span: &Span) -> &str {
     let path = span.attribute("url.path").and_then(|path| path.as_str());
     path.unwrap_or_else(|| panic!("{span:#?}"))
 }
 
-/// The status that the path asked for.
+/// The status that the path requests.
 fn wanted(span: &Span) -> i32 {
     let (_, status) = path(span).rsplit_once('/').expect("a path");
     status.parse().unwrap_or_else(|_| panic!("{span:#?}"))
@@ -77,8 +77,7 @@ fn places(spans: &[&Span]) -> Places {
     spans.iter().map(|span| (span.request_tcp_seq, span.response_tcp_seq)).collect()
 }
 
-/// That every span has the answer that its path asked for, of the process that
-/// gave it.
+/// Checks that every span has the response that its path requests, and the process that sent it.
 fn answers_are_right(hook: HookChoice, traced: &Traced, port: u16) {
     for span in traced.of_port(port) {
         assert_eq!(span.status_code, Some(wanted(span)), "{hook}: {span:#?}");
@@ -90,7 +89,7 @@ fn answers_are_right(hook: HookChoice, traced: &Traced, port: u16) {
     }
 }
 
-/// That both sides have as many spans, all of them right, and name the same bytes.
+/// Checks that both sides have this many correct spans with the same sequence numbers.
 fn both_sides_agree(hook: HookChoice, traced: &Traced, port: u16, count: usize) {
     answers_are_right(hook, traced, port);
     let sides = BOTH.map(|capture| traced.side(port, capture));
@@ -190,7 +189,7 @@ fn two_processors_report_in_any_order() {
     }
 }
 
-/// The kernel side and a tracer, with a reader that can look away.
+/// The kernel side and a tracer, with a reader that can pause.
 struct Reading {
     tracer: Tracer,
     port: u16,
@@ -267,14 +266,14 @@ fn after_events_were_lost_no_answer_is_given_to_another_request() {
                 |name: &str| paths(&spans).iter().filter(|path| path.contains(name)).count();
             let found =
                 ["/turns-before/", "/many-before/", "/turns-after/", "/many-after/"].map(count);
-            // By the first after the loss it shows.
+            // The first span after the loss shows it.
             let said = format!("{hook} {capture}: {found:?} {:?}", traced.counters);
             assert!(matches!(found, [20, 20, 19..=20, 20]), "{said}");
         }
     }
 }
 
-/// Names of processes that live for a request, each a program of its own.
+/// Names of processes that live for one request, each a separate program.
 fn short_clients(directory: &Path) -> (PathBuf, Vec<PathBuf>) {
     let program = compile("fire/short.c", directory);
     let names: Vec<PathBuf> =
@@ -306,13 +305,13 @@ fn thousands_of_processes_that_live_for_a_request_keep_their_names() {
         }
         let processes: BTreeSet<_> = clients.iter().map(|span| span.process_id).collect();
         assert_eq!(processes.len(), CLIENTS, "{hook}");
-        // Those of the whole machine that live.
+        // Running processes of the whole host.
         let known = traced.counters["processes_known"];
         assert!(known < known_before + 200, "{hook}: {known_before} before, {known} after");
     }
 }
 
-/// Answers each connection's requests, one connection after the other.
+/// Answers the requests of one connection after the other.
 struct Server(Child);
 
 impl Server {
@@ -353,7 +352,7 @@ impl Drop for Server {
     }
 }
 
-/// Two network namespaces with a cable between them; gone with the test.
+/// Two connected network namespaces, which are removed with the test.
 struct Namespaces([String; 2]);
 
 const ADDRESSES: [&str; 2] = ["10.213.77.1", "10.213.77.2"];
@@ -380,8 +379,8 @@ impl Namespaces {
         made
     }
 
-    /// One side of a conversation in one of them; its number is the first line that
-    /// it prints.
+    /// Runs one side of a conversation in one of them. Its process id is the first line that it
+    /// prints.
     fn talk(&self, which: usize, arguments: &[&str]) -> (Child, u32) {
         let inner = script("apart.py");
         let mut child = Command::new("ip")

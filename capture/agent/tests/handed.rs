@@ -1,8 +1,8 @@
-//! Work that a JVM hands between its threads, with the helper (`agents/jvm`) in it: real
-//! servers under load and a running agent. The truth stands in the paths: a call has the
-//! token of its request, and calls that are made for none have another.
+//! Work that a JVM hands between its threads, with the helper (`agents/jvm`): real servers under
+//! load, and a running agent. The truth is in the paths: a call has the token of its request, and
+//! background calls have another one.
 //!
-//! These tests load BPF and so need the right to; without it they fail.
+//! These tests load BPF programs, so they need the rights for that and fail without.
 
 mod support;
 
@@ -17,13 +17,12 @@ use spanwise_capture_agent::{Agent, AgentConfig};
 use spanwise_model::{AttributeValue, Capture, Span, SpanBatch};
 use support::programs::{Running, free_port, wait_for};
 
-/// Calls for each request.
+/// Calls of each request.
 const CALLS: usize = 6;
-/// What stands in the paths of calls that are made for no request.
+/// The token of background calls.
 const NOBODY: &str = "none";
 
-/// The JDKs of this machine that the server runs on, each with its version: the oldest
-/// and the newest.
+/// The JDKs of this host on which the server runs, with their versions: the oldest and the newest.
 fn jdks() -> Vec<(u32, PathBuf)> {
     let homes = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
     let homes = homes.map(|home| home.path()).chain(std::env::var_os("JAVA_HOME").map(Into::into));
@@ -31,7 +30,7 @@ fn jdks() -> Vec<(u32, PathBuf)> {
         let told = Command::new(home.join("bin/java")).arg("-version").output().ok()?;
         let told = String::from_utf8_lossy(&told.stderr).into_owned();
         let version = told.split('"').nth(1)?.split('.').next()?.parse::<u32>().ok()?;
-        // One that can compile, as those that only run may be incomplete.
+        // Only JDKs with a compiler, because others may be incomplete.
         home.join("bin/javac").exists().then_some((version, home.join("bin/java")))
     };
     let mut found: Vec<_> = homes.filter_map(version).filter(|(major, _)| *major >= 17).collect();
@@ -77,12 +76,12 @@ fn python(script: &str, arguments: &[String]) -> Command {
     command
 }
 
-/// What became of the calls.
+/// How calls were linked.
 #[derive(Debug, Default)]
 struct Found {
     requests: usize,
     calls: usize,
-    /// Certain links, to the right request,
+    /// Certain links to the right request,
     right: usize,
     /// and to a wrong one.
     wrong: usize,
@@ -91,7 +90,7 @@ struct Found {
 
 /// Runs the server by this command.
 fn run(java: &[&str], how: &str, concurrency: usize, requests: usize) -> Found {
-    // An agent counts the virtual machines of all tests.
+    // Held by each test, because an agent counts the virtual machines of all tests.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (port, backend) = (free_port(), free_port());
@@ -136,7 +135,7 @@ fn run(java: &[&str], how: &str, concurrency: usize, requests: usize) -> Found {
     }
     let found = found(&spans, port, backend);
     eprintln!("{java:?} {how} {concurrency}, {lost} events lost: {found:?}");
-    // A machine that is too slow loses events; what is linked must be right all the same.
+    // A slow host loses events. The links must be right anyway.
     if lost == 0 {
         assert_eq!(found.requests, concurrency * requests, "{found:?}");
         assert_eq!(found.calls, found.requests * CALLS, "{found:?}");
@@ -229,7 +228,7 @@ fn children_of_virtual_threads() {
     is_followed("virtual", 24);
 }
 
-/// A thread that was started may live on for others: its calls are guessed, and rightly.
+/// A started thread may later work for others, so its calls are guesses, which should be right.
 #[test]
 fn threads_that_requests_start() {
     for (_, java) in jdks() {
@@ -240,7 +239,7 @@ fn threads_that_requests_start() {
     }
 }
 
-/// Where threads have other numbers than the kernel side sees first.
+/// In a namespace where thread ids differ from those that the kernel side sees.
 #[test]
 fn in_a_namespace_of_its_own() {
     let jdks = jdks();
@@ -255,7 +254,7 @@ fn in_a_namespace_of_its_own() {
     assert!(found.right * 100 >= found.calls * 99, "{found:?}");
 }
 
-/// From hundreds of requests at once to one at a time.
+/// From hundreds of concurrent requests down to one.
 #[test]
 #[ignore = "takes minutes"]
 fn any_number_at_once() {

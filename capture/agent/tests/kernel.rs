@@ -1,7 +1,7 @@
-//! The kernel side against real sockets: every call, every hook.
+//! The kernel side against real sockets: every call with every hook.
 //!
-//! These tests load BPF and so need the right to; without it they fail, for a
-//! test that passes unrun would prove nothing.
+//! These tests load BPF programs, so they need the rights for that and fail without. A test that is
+//! skipped would prove nothing.
 
 mod support;
 
@@ -17,7 +17,7 @@ use spanwise_capture_tracer::event::{Direction, Event, Opened, Role};
 use spanwise_capture_tracer::recording::{RecordedDatagram, RecordedEvent};
 use support::agents::{at_sockets, best_way, ways};
 
-/// Held by tests that take a port that others of them want.
+/// Held by tests that use the same port.
 static PORT: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 #[derive(Debug, Clone)]
@@ -37,8 +37,8 @@ struct Seen {
     closed: Vec<u64>,
 }
 
-/// Runs `work` under the hook and returns what was seen of this process on
-/// connections with this server port.
+/// Runs `work` with the hook. Returns what was captured of this process on connections with this
+/// server port.
 fn watch(hook: impl Into<HookChoice>, port: u16, work: impl FnOnce()) -> Seen {
     let config = KernelConfig { hook: hook.into(), ..KernelConfig::default() };
     let kernel = Kernel::attach(&config).unwrap_or_else(|error| panic!("{error}"));
@@ -74,7 +74,7 @@ fn watch(hook: impl Into<HookChoice>, port: u16, work: impl FnOnce()) -> Seen {
             .expect("the ring can be mapped");
         while reader.consume() == RingReader::MOST_RECORDS {}
     }
-    // Connections unseen are those of the whole machine.
+    // The count of unseen connections covers the whole host.
     let KernelLosses { data, lifecycle, tls_unbound, .. } = kernel.losses();
     assert_eq!([data, lifecycle, tls_unbound], [0; 3]);
     seen
@@ -91,8 +91,7 @@ fn check(call: i64) -> usize {
     usize::try_from(call).expect("positive")
 }
 
-/// Sends and receives `payload` once by each pair of calls; returns how many
-/// messages that were.
+/// Sends and receives `payload` once with each pair of calls. Returns the number of messages.
 fn exchange(client: &TcpStream, server: &TcpStream, payload: &[u8]) -> usize {
     let (c, s) = (client.as_raw_fd(), server.as_raw_fd());
     let mut buffer = vec![0u8; payload.len()];
@@ -100,8 +99,8 @@ fn exchange(client: &TcpStream, server: &TcpStream, payload: &[u8]) -> usize {
     let length = payload.len();
     let mut vector = libc::iovec { iov_base: send.cast_mut(), iov_len: length };
     let mut into = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: length };
-    // SAFETY: every pointer refers to `payload` or `buffer` of `length` bytes,
-    // or to a structure on this stack, and outlives the call.
+    // SAFETY: every pointer refers to `payload` or `buffer` of `length` bytes, or to a structure on
+    // this stack, and outlives the call.
     unsafe {
         let mut out: libc::mmsghdr = std::mem::zeroed();
         out.msg_hdr.msg_iov = &raw mut vector;
@@ -211,7 +210,7 @@ fn vector(bytes: &[u8]) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
 }
 
-/// What was captured of each call that sent something.
+/// What was captured of each call that sent data.
 fn sent(hook: HookChoice, send: impl Fn(RawFd)) -> Vec<Vec<u8>> {
     sent_on_each(hook, 1, |socket, _| send(socket)).remove(0)
 }
@@ -264,7 +263,7 @@ fn of_a_response_in_two_buffers_the_head_is_captured() {
         (head(100, "\r\n\r."), body, false),
         (b"SELECT ".repeat(20), body, false),
         ([&b"SELECT "[..], &head(100, end)].concat(), body, false),
-        // There is another head behind, or hardly anything.
+        // Followed by another head, or by almost nothing.
         (head(100, end), b"HTTP/1.1 304 Not Modified", false),
         (head(100, end), b"<a>", false),
     ];
@@ -403,10 +402,10 @@ impl LonelyPage {
         }
     }
 
-    /// Puts a value there, so many bytes behind the page's beginning.
+    /// Puts a value this many bytes after the page's start.
     fn put<T>(&self, at: usize, value: T) -> *mut T {
         assert!(at.is_multiple_of(align_of::<T>()) && at + size_of::<T>() <= PAGE);
-        // SAFETY: It is aligned, and inside the page, which nobody else knows.
+        // SAFETY: It is aligned and inside the page, which is not shared.
         unsafe {
             let place = self.0.add(at).cast::<T>();
             place.write(value);
@@ -426,7 +425,7 @@ impl Drop for LonelyPage {
 fn a_message_is_read_wherever_its_header_and_its_vectors_lie() {
     let text: [&[u8]; 2] = [b"GET /anywhere HTTP/1.1\r\n", b"Host: x\r\n\r\n"];
     let end = PAGE - size_of::<libc::msghdr>();
-    // Of the header, and of the vectors.
+    // The offsets of the header and of the vectors.
     let places = [
         (1024, 1024 - 16),
         (1024, 1024 - 48),
@@ -460,7 +459,7 @@ fn a_message_is_read_wherever_its_header_and_its_vectors_lie() {
                 for (index, text) in text[..*count].iter().enumerate() {
                     page.put(at + 16 * index, vector(text));
                 }
-                // SAFETY: A header of zeros is valid, and all that this one points to lives.
+                // SAFETY: A header of zeros is valid, and everything that this one points to lives.
                 unsafe {
                     let mut message: libc::msghdr = std::mem::zeroed();
                     message.msg_iov = page.0.add(*at).cast();
@@ -543,7 +542,7 @@ fn the_read_that_takes_the_last_bytes_before_a_fin_counts_bytes_only() {
             let (mut server, _) = listener.accept().expect("accepts");
             client.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("writes");
             client.shutdown(std::net::Shutdown::Write).expect("a connected socket");
-            // The FIN is there before the read.
+            // The FIN arrives before the read.
             std::thread::sleep(std::time::Duration::from_millis(20));
             assert_eq!(server.read(&mut [0; 256]).expect("reads"), 18);
         });
@@ -556,7 +555,7 @@ fn the_read_that_takes_the_last_bytes_before_a_fin_counts_bytes_only() {
     }
 }
 
-/// Closes a socket so that its peer is sent a reset.
+/// Closes a socket so that its peer receives a reset.
 fn reset(socket: TcpStream) {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
     let length = size_of::<libc::linger>() as libc::socklen_t;
@@ -593,7 +592,7 @@ fn a_connection_that_is_first_read_after_its_reset_is_closed_with_that() {
     }
 }
 
-/// Datagrams of this process that `work` moved.
+/// Datagrams of this process during `work`.
 fn watch_datagrams(hook: HookChoice, work: impl FnOnce()) -> Vec<RecordedDatagram> {
     let config = KernelConfig { hook, ..KernelConfig::default() };
     let kernel = Kernel::attach(&config).unwrap_or_else(|error| panic!("{error}"));
@@ -616,7 +615,7 @@ fn watch_datagrams(hook: HookChoice, work: impl FnOnce()) -> Vec<RecordedDatagra
     seen
 }
 
-/// A socket at one of the ports that are watched; others may have the real one.
+/// A socket at one of the watched ports; another process may have the usual one.
 fn watched_port(address: &str) -> UdpSocket {
     for port in [5353, 53] {
         if let Ok(socket) = UdpSocket::bind((address, port)) {
@@ -638,7 +637,7 @@ fn datagrams_to_watched_ports_are_seen_whoever_sends_them_how() {
         let mine = client.local_addr().expect("bound").port();
         let mut buffer = [0; 2048];
         let seen = watch_datagrams(hook, || {
-            // Neither is connected.
+            // Neither socket is connected.
             client.send_to(b"query", (address, port)).expect("sends");
             let (_, from) = server.recv_from(&mut buffer).expect("receives");
             server.send_to(b"answer", from).expect("sends");
@@ -685,8 +684,8 @@ fn several_datagrams_of_one_call_are_seen_each() {
         let mut parts: [Vec<u8>; 2] = [b"first".to_vec(), b"the second".to_vec()];
         let mut into = [[0u8; 64]; 2];
         let seen = watch_datagrams(hook, || {
-            // SAFETY: the vectors refer to buffers that outlive the calls; headers
-            // live on this stack.
+            // SAFETY: the vectors refer to buffers that outlive the calls; headers live on this
+            // stack.
             unsafe {
                 let mut vectors = parts.each_mut().map(|part| libc::iovec {
                     iov_base: part.as_mut_ptr().cast(),
@@ -713,7 +712,7 @@ fn several_datagrams_of_one_call_are_seen_each() {
     }
 }
 
-/// Others may make records as fast as they are taken.
+/// Records may arrive as fast as they are read.
 #[test]
 fn one_turn_of_reading_ends_though_there_is_more() {
     let config = KernelConfig::default();

@@ -1,7 +1,6 @@
-//! What may change while the agent runs: what is traced, on connections that stay
-//! open all the while, and what is kept of it.
+//! Changes of the filter and the sampling while the agent runs and connections stay open.
 //!
-//! These tests load BPF and so need the right to; without it they fail.
+//! These tests load BPF programs, so they need the rights for that and fail without.
 
 mod support;
 
@@ -20,8 +19,8 @@ use spanwise_model::{AttributeValue, Capture, Span, SpanBatch, SpanRows};
 use support::agents::ways;
 use support::programs::{Running, free_port, wait_for};
 
-/// One process that serves on two ports; paths that begin with `/slow` take 2.2 s,
-/// those that begin with `/gone` fail.
+/// One process that serves on two ports. Paths that begin with `/slow` take 2.2 s, and paths that
+/// begin with `/gone` fail.
 const SERVER: &str = "
 import http.server, sys, threading, time
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -41,8 +40,8 @@ for server in servers[1:]:
 servers[0].serve_forever()
 ";
 
-/// Keeps one connection to each port; asks what it is told to, and tells when it
-/// has been answered.
+/// Keeps one connection to each port, sends the requests that it is told to, and reports each
+/// response.
 const CLIENT: &str = "
 import http.client, sys
 connections = {p: http.client.HTTPConnection('127.0.0.1', int(p)) for p in sys.argv[1:]}
@@ -129,7 +128,7 @@ impl Traced {
     }
 }
 
-/// Which paths were seen on which port, by how many sides.
+/// Which paths were seen on which port, and by which side.
 fn seen(spans: &[Span]) -> BTreeSet<(String, u16, bool)> {
     spans
         .iter()
@@ -151,8 +150,7 @@ fn follows_the_filter(hook: HookChoice) {
     let namespace = std::fs::read_link("/proc/self/ns/net").expect("a network namespace");
     let namespace = namespace.to_string_lossy().replace("net:[", "netns=").replace(']', "");
     let [first, second] = pair.ports;
-    // What is asked for, and on which of the two connections it shall be seen by
-    // client and server.
+    // Each request, and for each of the two connections whether client and server must be seen.
     let steps: Vec<(String, String, [[bool; 2]; 2])> = vec![
         (String::new(), String::new(), [[true; 2]; 2]),
         (String::new(), format!("port={second}"), [[true; 2], [false; 2]]),
@@ -160,7 +158,7 @@ fn follows_the_filter(hook: HookChoice) {
         (namespace.clone(), String::new(), [[true; 2]; 2]),
         (String::new(), namespace, [[false; 2]; 2]),
         ("netns=there-is-none".to_owned(), String::new(), [[false; 2]; 2]),
-        // The server's process has another service, and goes on being seen.
+        // The server's process also has another service, which is still traced.
         (String::new(), format!("service=python*:{first}"), [[true, false], [true; 2]]),
         (format!("service=python*:{second}"), String::new(), [[false; 2], [false, true]]),
         (String::new(), "service=python*".to_owned(), [[false; 2]; 2]),
@@ -234,8 +232,8 @@ fn a_budget_is_kept_by_giving_up_detail_and_that_is_said() {
     traced.agent.stop();
 }
 
-/// Asks for a hundred values at once; the calls, of 4,000 bytes and more, are made
-/// with one buffer and with many.
+/// Requests a hundred values at once. The calls have 4,000 bytes and more, with one buffer and with
+/// many.
 const PIPELINES: &str = "
 import socket, sys, time
 connection = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
@@ -265,7 +263,7 @@ fn more_is_captured_where_messages_go_out_together(hook: HookChoice) {
     let spans = traced.spans([port, port]);
     for capture in [Capture::ClientProcess, Capture::ServerProcess] {
         let seen = spans.iter().filter(|span| span.capture == capture).count();
-        // Of the first hundred, some: by then nobody had asked for more.
+        // Only some of the first hundred: user space had not requested more data yet.
         assert!((1000..=1100).contains(&seen), "{hook}: {seen} as {capture:?}");
     }
     assert!(spans.iter().all(|span| span.error.is_none() && span.operation == "ECHO"));

@@ -1,8 +1,8 @@
-//! Calls of event loops belong to the requests of which the loop has just read something:
-//! Node.js and nginx, with many requests at once.
+//! Calls of event loops belong to the request that the loop read last: Node.js and nginx with many
+//! concurrent requests.
 //!
-//! These tests load BPF and so need the right to; without it they fail. They need Node.js
-//! and nginx.
+//! These tests load BPF programs, so they need the rights for that and fail without. They need
+//! Node.js and nginx.
 
 mod support;
 
@@ -25,7 +25,7 @@ fn node(arguments: &[&str]) -> Command {
     command
 }
 
-/// What the front is: the arguments of `front` after its backend's port, or nginx.
+/// The front: the arguments of `front` after its backend's port, or nginx.
 #[derive(Clone, Copy)]
 enum Front {
     Node([&'static str; 2]),
@@ -85,7 +85,7 @@ fn run(hook: Hook, front: Front) -> Links {
             let done = node(&["load", &at, letter, &numbers[0], &numbers[1]]).status();
             assert!(done.expect("node runs").success());
         };
-        // What the front's answers are like is to be known before it counts.
+        // The agent must first learn how the front responds.
         load("u", CONCURRENCY, 200);
         load("t", CONCURRENCY, REQUESTS);
     });
@@ -96,7 +96,7 @@ fn run(hook: Hook, front: Front) -> Links {
     links
 }
 
-/// Nearly all are linked, and rightly.
+/// Nearly all calls are linked, and correctly.
 fn check(hook: Hook, front: Front, calls: usize) {
     let links = run(hook, front);
     assert!(links.calls * 100 >= REQUESTS * calls * 99, "{links:?}");
@@ -121,8 +121,8 @@ fn calls_of_nginx_follow_what_it_has_read() {
     check(Hook::SockLength, Front::Nginx, 1);
 }
 
-/// With two connections for all, a call is written when another one's answer has been
-/// read. The answers of the front tell that its turns mean nothing.
+/// With only two connections, a call is written when the response to another one has been read. The
+/// front's responses reveal that its turns mean nothing.
 #[test]
 fn a_queue_of_calls_is_not_taken_for_turns() {
     let links = run(Hook::SockLength, Front::Node(["sequential", "queued"]));
@@ -130,7 +130,7 @@ fn a_queue_of_calls_is_not_taken_for_turns() {
     assert!(links.ambiguous * 2 > links.calls, "{links:?}");
 }
 
-/// What a timer does is in no turn, unless the loop has not waited before.
+/// A timer's calls belong to no turn, unless the loop has not waited before.
 #[test]
 fn timers_are_in_no_turn() {
     let links = run(Hook::SockLength, Front::Node(["timers", "pooled"]));

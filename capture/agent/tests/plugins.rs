@@ -1,4 +1,4 @@
-//! The example of a plugin under the real agent.
+//! The example plugin with the real agent.
 
 mod support;
 
@@ -17,7 +17,7 @@ use support::recorded::render;
 static STASH: LazyLock<Plugin> = LazyLock::new(|| loaded(&built(&example().join("stash.c"), &[])));
 const TRACE_PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// The real server and the real client, under the real agent.
+/// The real server, the real client and the real agent.
 #[test]
 fn a_running_server_is_traced_by_the_example() {
     let port = free_port();
@@ -64,7 +64,7 @@ fn a_running_server_is_traced_by_the_example() {
     ];
     let of = |capture| {
         let mut of: Vec<&Span> = found.iter().filter(|span| span.capture == capture).collect();
-        // Of requests that went out together, by place.
+        // Pipelined requests, in order.
         of.sort_by_key(|span| span.request_tcp_seq);
         of
     };
@@ -82,7 +82,7 @@ fn a_running_server_is_traced_by_the_example() {
         |span: &&Span| (span.request_tcp_seq, span.response_tcp_seq, span.network.request_bytes);
     let hops = |capture| of(capture).iter().map(hop).collect::<Vec<_>>();
     assert_eq!(hops(Capture::ClientProcess), hops(Capture::ServerProcess), "{}", render(&found));
-    // The first of three was answered last: each has its own answer.
+    // The first of three was answered last. Each has its own response.
     let client = of(Capture::ClientProcess);
     let answered = |at: usize| client[at].response_tcp_seq;
     assert!(answered(7) < answered(6) && answered(6) < answered(5), "{}", render(&found));

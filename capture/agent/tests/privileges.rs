@@ -1,7 +1,7 @@
-//! The agent with the rights that its systemd unit gives it, and no others: it must
-//! see what it sees as root.
+//! The agent with exactly the rights of its systemd unit must capture the same as with root's
+//! rights.
 //!
-//! Needs root, to give rights away; without it the test fails.
+//! Needs root, to drop rights, and fails without.
 
 mod support;
 
@@ -15,7 +15,7 @@ use spanwise_capture_agent::{Agent, AgentConfig};
 use spanwise_model::SpanBatch;
 use support::programs::{Directory, Running, free_port, wait_for, wait_until_probed};
 
-/// Set for the process that runs the agent: how many files are to be probed.
+/// Set for the process that runs the agent: the number of files to probe.
 const AS_AGENT: &str = "SPANWISE_TEST_AS_AGENT";
 const NAME: &str = "with_the_rights_of_its_unit_the_agent_sees_all";
 
@@ -28,7 +28,7 @@ fn setting(key: &str) -> String {
     found.unwrap_or_else(|| panic!("the unit says nothing of {key}")).to_owned()
 }
 
-/// A list of capabilities as setpriv wants it.
+/// A list of capabilities in setpriv's format.
 fn capabilities(key: &str) -> String {
     let list = std::env::var("SPANWISE_TEST_CAPABILITIES").unwrap_or_else(|_| setting(key));
     let each = list.split_whitespace().map(|name| {
@@ -38,7 +38,7 @@ fn capabilities(key: &str) -> String {
     format!("-all{}", each.collect::<String>())
 }
 
-/// Runs this program again as somebody else, with the rights of the unit.
+/// Runs this program again as another user with the rights of the unit.
 fn agent(directory: &Path) -> Child {
     let program = directory.join("agent");
     std::fs::copy(std::env::current_exe().expect("this program"), &program).expect("a copy");
@@ -57,13 +57,13 @@ fn agent(directory: &Path) -> Child {
         .expect("setpriv runs")
 }
 
-/// The agent's side: says when it is ready, and its spans when told to end.
+/// The agent's process: reports when it is ready, and prints its spans at the end.
 fn run_agent() {
     let (send, batches) = channel();
     let deliver = Box::new(move |batch| {
         let _ = send.send(batch);
     });
-    // Room for what else goes on on a busy machine.
+    // Room for the other events of a busy host.
     let config = AgentConfig { ring_bytes: 64 << 20, ..AgentConfig::default() };
     let agent = Agent::start(config, deliver);
     let agent = agent.unwrap_or_else(|error| panic!("{error}"));
@@ -96,7 +96,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.HTTPServer(('127.0.0.1', int(sys.argv[1])), Handler).serve_forever()
 ";
 
-/// A server of root's, perhaps with the name of its service in its environment.
+/// A server run by root, optionally with a service name in its environment.
 fn named(port: u16, name: Option<&str>) -> Running {
     let mut server = Command::new("python3");
     server.args(["-c", SERVER, &port.to_string()]).stdin(Stdio::null());
@@ -134,7 +134,7 @@ fn nginx(directory: &Path, port: u16) -> Running {
     running
 }
 
-/// curl's library of TLS in a directory that only its owner may enter.
+/// curl's TLS library in a directory that only its owner can access.
 fn private_copy(directory: &Path) -> PathBuf {
     let private = directory.join("private");
     std::fs::create_dir(&private).expect("a directory");
@@ -156,7 +156,7 @@ fn systemd_takes_the_unit() {
     let unit = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../packaging/systemd/spanwise-agent.service");
     let unit = std::fs::read_to_string(unit).expect("the unit is there");
-    // The program need not be installed where this runs.
+    // The program need not be installed on the test host.
     std::fs::write(&path, unit.replace("/usr/bin/spanwise", "/bin/true")).expect("a copy");
     let Ok(checked) = Command::new("systemd-analyze").arg("verify").arg(&path).output() else {
         eprintln!("skipped, no systemd-analyze here");
@@ -185,7 +185,8 @@ fn with_the_rights_of_its_unit_the_agent_sees_all() {
     let ask = |url: String, libraries: Option<&Path>| {
         let mut curl = Command::new("curl");
         if let Some(libraries) = libraries {
-            // Nobody else uses these: it asks twice, and is still there when it is looked at.
+            // No other process uses these libraries. curl sends two requests, and is still running
+            // when it is examined.
             curl.env("LD_LIBRARY_PATH", libraries).args(["--rate", "2/s", &url]);
         }
         let asked = curl.args(["-sSk", "--http1.1", &url]).stdout(Stdio::null()).status();
@@ -193,7 +194,7 @@ fn with_the_rights_of_its_unit_the_agent_sees_all() {
     };
     ask(format!("http://127.0.0.1:{plain}/named"), None);
     ask(format!("http://127.0.0.1:{other}/unnamed"), None);
-    // The first run may be what the agent learns of a library from.
+    // The agent may discover a library through the first run.
     for _ in 0..5 {
         ask(format!("https://127.0.0.1:{secret}/hidden"), None);
         ask(format!("https://127.0.0.1:{secret}/private"), Some(&private));
@@ -222,14 +223,14 @@ fn as_root_the_reading_thread_takes_precedence_but_interrupts_nobody() {
         tasks.filter_map(Result::ok).find_map(|task| {
             let name = std::fs::read_to_string(task.path().join("comm")).ok()?;
             let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
-            // Fields 19 and 41, counted from behind the name (proc_pid_stat(5)).
+            // Fields 19 and 41, counted from after the name (proc_pid_stat(5)).
             let mut fields = stat.rsplit(')').next()?.split_whitespace();
             let niceness = fields.nth(16)?.parse::<i32>().ok()?;
             let policy = fields.nth(21)?.parse::<i32>().ok()?;
             (name.trim() == "agent").then_some((niceness, policy))
         })
     };
-    // It is the first that the thread does, once it has its turn.
+    // The thread does this first, once it runs.
     let end = Instant::now() + Duration::from_secs(20);
     let expected = Some((-5, libc::SCHED_BATCH));
     while scheduled() != expected && Instant::now() < end {

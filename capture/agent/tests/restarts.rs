@@ -1,5 +1,5 @@
-//! Probes in TLS libraries come and go under programs that use them all the time:
-//! none may die of it, nor fail a request.
+//! Probes in TLS libraries are attached and detached while programs use them. No program may crash
+//! or fail a request.
 //!
 //! `SPANWISE_TEST_RESTARTS` says how often the agent is started and stopped.
 
@@ -65,8 +65,8 @@ public class Server {
 }
 "#;
 
-/// Asks without end, some hundred times a second: probes come and go in the midst of it,
-/// and the agent has a processor to start on. How often, and how often in vain.
+/// Sends some hundred requests a second without end, so that probes change during requests and the
+/// agent still gets a processor. Returns the number of requests and of failures.
 #[derive(Default)]
 struct Asked {
     times: AtomicU64,
@@ -159,7 +159,7 @@ fn no_program_dies_of_probes_that_come_and_go() {
     });
     for restart in 0..restarts {
         let agent = Agent::start(AgentConfig::default(), Box::new(|_| {})).expect("BPF is allowed");
-        // Sometimes it is stopped in the midst of setting probes.
+        // Sometimes it is stopped while it attaches probes.
         std::thread::sleep(Duration::from_millis(u64::from(restart % 8) * 60));
         if restart == 0 {
             wait_until_probed(&agent, 3);

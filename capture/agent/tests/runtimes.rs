@@ -1,8 +1,8 @@
-//! Which request of a server a call was made for, where one thread serves many: real servers
-//! of Python and Java under load and a running agent. The truth stands in the paths: a call
-//! has the token of its request.
+//! For which request of a server a call was made, if one thread serves many: real Python and Java
+//! servers under load, and a running agent. The truth is in the paths: a call has the token of its
+//! request.
 //!
-//! These tests load BPF and so need the right to; without it they fail.
+//! These tests load BPF programs, so they need the rights for that and fail without.
 
 mod support;
 
@@ -16,7 +16,7 @@ use spanwise_capture_agent::{Agent, AgentConfig};
 use spanwise_model::{AttributeValue, Capture, Evidence, Span, SpanBatch};
 use support::programs::{Running, free_port, wait_for};
 
-/// What the servers need, from PyPI.
+/// Python packages of the servers, from PyPI.
 const PACKAGES: &[&str] = &[
     "uvicorn==0.54.0",
     "httptools==0.9.0",
@@ -26,10 +26,10 @@ const PACKAGES: &[&str] = &[
     "aiohttp==3.14.5",
     "gevent==26.9.0",
 ];
-/// Calls for each request.
+/// Calls of each request.
 const CALLS: usize = 6;
 
-/// Where the packages are, installed once.
+/// The directory of the packages, which are installed once.
 fn packages() -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-packages");
     let done = directory.join(PACKAGES.join(","));
@@ -51,8 +51,8 @@ fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runtimes")
 }
 
-/// A server of the tests' own in Python. For checking tables of versions, `SPANWISE_PYTHON`
-/// names another interpreter, which has what the server needs.
+/// A Python test server. For checks of the version tables, `SPANWISE_PYTHON` names another
+/// interpreter that has the server's packages.
 fn server(packages: &Path, script: &str, arguments: &[String]) -> Command {
     let Some(interpreter) = std::env::var_os("SPANWISE_PYTHON") else {
         return python(packages, script, arguments);
@@ -71,7 +71,7 @@ fn python(packages: &Path, script: &str, arguments: &[String]) -> Command {
 
 /// A server under load.
 struct Load<'a> {
-    /// A script, or the path of a `java` for the program in Java.
+    /// A script, or the path of a `java` for the Java program.
     program: &'a str,
     arguments: &'a [&'a str],
     concurrency: usize,
@@ -79,16 +79,16 @@ struct Load<'a> {
     pooled: bool,
 }
 
-/// What became of the calls.
+/// How calls were linked.
 #[derive(Debug, Default)]
 struct Found {
     requests: usize,
     calls: usize,
-    /// Certain links by the task, to the right request,
+    /// Certain links by task to the right request,
     right: usize,
     /// and to a wrong one.
     wrong: usize,
-    /// Likely links by what has started the task or thread, right and wrong.
+    /// Likely links by the creator of the task or thread, right and wrong.
     guessed: usize,
     guessed_wrong: usize,
     others: HashMap<String, usize>,
@@ -124,14 +124,14 @@ impl Load<'_> {
         let server = Running(command.spawn().expect("it runs"));
         wait_for(port);
         wait_until_followed(&agent, self.is_java());
-        // Python may have loaded uvloop since it was looked at.
+        // Python may have loaded uvloop since it was examined.
         std::thread::sleep(Duration::from_millis(1500));
         let way = if self.pooled { "pooled" } else { "fresh" };
         let load = [port.to_string(), self.concurrency.to_string(), self.requests.to_string()];
         let load = [&load[..], &[way.to_owned(), "in".to_owned()]].concat();
         let asked = python(&packages, "load.py", &load).status().expect("it runs");
         assert!(asked.success(), "{asked}");
-        // Some calls come after the last answer.
+        // Some calls are made after the last response.
         std::thread::sleep(Duration::from_millis(500));
         let counters = agent.facts().counters;
         let process = server.0.id();
@@ -149,7 +149,7 @@ impl Load<'_> {
             "{} {:?} {} pooled {}, {lost} events lost: {found:?}",
             self.program, self.arguments, self.concurrency, self.pooled
         );
-        // A machine that is too slow loses events; what is linked must be right all the same.
+        // A slow host loses events. The links must be right anyway.
         if lost == 0 {
             assert_eq!(found.requests, self.concurrency * self.requests, "{found:?}");
             assert_eq!(found.calls, found.requests * CALLS, "{found:?}");
@@ -158,7 +158,7 @@ impl Load<'_> {
     }
 }
 
-/// Waits until the agent knows how to read the tasks of the servers.
+/// Waits until the agent can read the tasks of the servers.
 fn wait_until_followed(agent: &Agent, java: bool) {
     let end = Instant::now() + Duration::from_secs(20);
     let (name, servers) = match java {
@@ -259,7 +259,7 @@ fn aiohttp() {
     both_ways("aiohttp_app.py", &[]);
 }
 
-/// A JDK whose virtual threads are followed: 24 and newer.
+/// A JDK with supported virtual threads: 24 and newer.
 fn jdk() -> Option<String> {
     let homes = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
     let homes = homes.map(|home| home.path()).chain(std::env::var_os("JAVA_HOME").map(Into::into));
@@ -280,8 +280,8 @@ fn virtual_threads() {
     both_ways(&java, &["url"]);
 }
 
-/// The client of the JDK hands requests to threads of its own: no link is better than a
-/// wrong one.
+/// The JDK's HTTP client passes requests to its own threads. Calls may remain unlinked, but must
+/// not have a wrong link.
 #[test]
 fn calls_that_other_threads_write_are_not_linked_to_a_wrong_request() {
     let Some(java) = jdk() else {
@@ -293,14 +293,15 @@ fn calls_that_other_threads_write_are_not_linked_to_a_wrong_request() {
     assert_eq!(load.run().wrong, 0);
 }
 
-/// Three calls of six are the own ones of the greenlet or thread that serves the request,
-/// and certain; three are made by others that it starts: likely, for they could be a pool's.
+/// Three of six calls are made by the greenlet or thread that serves the request, and are certain.
+/// The other three are made by greenlets or threads that it starts. These are likely, because they
+/// might belong to a pool.
 fn is_followed_by_halves(program: &str, arguments: &[&str], pooled: bool) {
     let found = Load { program, arguments, concurrency: 32, requests: 20, pooled }.run();
     assert_eq!(found.wrong, 0, "{found:?}");
     assert_eq!(found.guessed_wrong, 0, "{found:?}");
-    // Threads, those of requests and those that they start, are to be proven: the slower
-    // the machine, the more calls are made before they are.
+    // Threads of requests, and those that they start, must first be observed. The slower the host,
+    // the more calls are made before that.
     assert!(found.right * 100 >= found.calls * 40, "{found:?}");
     assert!((found.right + found.guessed) * 100 >= found.calls * 60, "{found:?}");
 }
@@ -312,7 +313,7 @@ fn greenlets() {
     }
 }
 
-/// Threads are greenlets under gevent, those of a pool that requests share as well.
+/// With gevent, threads are greenlets, and so are those of a pool that requests share.
 #[test]
 fn a_pool_of_greenlets_is_nobodys_for_certain() {
     let arguments = &["pool"];
@@ -349,8 +350,8 @@ fn a_pool_of_threads_is_nobodys_for_certain() {
     assert_eq!(found.guessed_wrong, 0, "{found:?}");
 }
 
-/// Calls of workers are nobody's, and those of tasks that outlive their request are not the
-/// next one's.
+/// Calls of workers belong to no request, and those of tasks that outlive their request do not
+/// belong to the next one.
 #[test]
 fn hard_cases_are_linked_rightly_or_not() {
     for arguments in [&["asyncio"], &["uvloop"]] {
@@ -362,7 +363,7 @@ fn hard_cases_are_linked_rightly_or_not() {
     }
 }
 
-/// From hundreds of requests at once to one at a time.
+/// From hundreds of concurrent requests down to one.
 #[test]
 #[ignore = "takes minutes"]
 fn any_number_at_once() {
@@ -376,7 +377,7 @@ fn any_number_at_once() {
     }
 }
 
-/// Processor time that a process has used, in microseconds.
+/// Processor time of a process in microseconds.
 fn cpu_micros(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("it lives");
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
@@ -384,7 +385,7 @@ fn cpu_micros(process: u32) -> u64 {
     ticks * 10_000
 }
 
-/// What following contexts costs a server that does next to nothing.
+/// The cost of following contexts for a server that does almost nothing.
 #[test]
 #[ignore = "a measurement: run it alone, with --release"]
 fn what_following_costs() {

@@ -1,7 +1,7 @@
-//! Calls of programs that handle many requests at once belong to the right ones: every
-//! request has a token in its path, which the calls made for it have, too.
+//! Calls of programs that serve many concurrent requests belong to the right request: every request
+//! has a token in its path, and its calls have the same one.
 //!
-//! These tests load BPF and so need the right to; without it they fail. They need Go.
+//! These tests load BPF programs, so they need the rights for that and fail without. They need Go.
 
 mod support;
 
@@ -16,10 +16,10 @@ use support::agents::{trace, with};
 use support::links::{Links, links};
 use support::programs::{Directory, Running, free_port, wait_for, wait_until_looked_at};
 
-/// Calls for each request, as the programs make them.
+/// Calls that the programs make for each request.
 const CALLS: usize = 3;
 
-/// A program of the tests' own, built once with these flags.
+/// A test program, built once with these flags.
 fn built(module: &str, flags: &[&str]) -> PathBuf {
     static BUILDING: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _building = BUILDING.lock();
@@ -46,7 +46,7 @@ fn http() -> &'static Path {
     BUILT.get_or_init(|| built("go", &[]))
 }
 
-/// Waits until so many processes of Go are followed.
+/// Waits until this many Go processes are followed.
 fn wait_until_followed(agent: &Agent, count: u64) {
     let end = Instant::now() + Duration::from_secs(20);
     let name = "processes_with_goroutines_followed";
@@ -56,13 +56,13 @@ fn wait_until_followed(agent: &Agent, count: u64) {
     }
 }
 
-/// How the programs speak with each other.
+/// The protocols between the programs.
 #[derive(Clone, Copy)]
 struct Kinds {
     program: &'static Path,
-    /// Of the front, and of the load that asks it.
+    /// Of the front, and of the load generator that calls it.
     front: [&'static str; 2],
-    /// Of the backend, and of the front that asks it.
+    /// Of the backend, and of the front that calls it.
     backend: [&'static str; 2],
 }
 
@@ -101,8 +101,8 @@ fn run(hook: HookChoice, kinds: Kinds, way: &str, concurrency: usize, requests: 
                 .status();
             assert!(done.expect("it was built").success());
         };
-        // What goroutines are made by is watched once that has been missed. The
-        // requests of this load are not counted.
+        // The creation of goroutines is observed only after it was needed once. The requests of
+        // this load are not counted.
         load("u", 4, 40);
         std::thread::sleep(Duration::from_secs(2));
         load("t", 1, 20);
@@ -209,7 +209,7 @@ fn programs_without_symbols_are_followed() {
     check(Hook::SockLength, Kinds { program, ..plain() }, "sequential");
 }
 
-/// For checking the tables of layouts: programs of other versions, built by hand.
+/// For checks of the layout tables: programs of other versions, built manually.
 #[test]
 #[ignore = "needs SPANWISE_TASKS_PROGRAM, a build of tests/tasks/go or tests/tasks/grpc"]
 fn a_program_of_another_version_is_followed() {
@@ -220,7 +220,7 @@ fn a_program_of_another_version_is_followed() {
     check(Hook::SockLength, tls, "deep");
 }
 
-/// As many at once as the machine can bear: with a debug build the agent is late.
+/// As many concurrent requests as the host can handle. With a debug build the agent is too slow.
 #[test]
 #[ignore = "takes long"]
 fn hundreds_of_requests_at_once_are_told_apart() {

@@ -1,7 +1,6 @@
-//! What TLS libraries encrypt, read in the clear: real servers and clients
-//! under a running agent.
+//! Plaintext of TLS libraries: real servers and clients, and a running agent.
 //!
-//! These tests load BPF and so need the right to; without it they fail.
+//! These tests load BPF programs, so they need the rights for that and fail without.
 
 mod support;
 
@@ -62,7 +61,7 @@ fn agent_of(live: LiveConfig) -> (Agent, Receiver<SpanRows>) {
     (agent, batches)
 }
 
-/// The spans of connections to this port that the agent has made until it stops.
+/// All spans of connections to this port, until the agent stops.
 fn spans(agent: Agent, batches: &Receiver<SpanRows>, port: u16) -> Vec<Span> {
     std::thread::sleep(Duration::from_millis(300));
     agent.stop();
@@ -80,10 +79,10 @@ fn spans(agent: Agent, batches: &Receiver<SpanRows>, port: u16) -> Vec<Span> {
     found
 }
 
-/// Operation, status code, and the numbers of request and response.
+/// Operation, status code, and the sequence numbers of request and response.
 type Seen = (String, Option<i32>, Option<u32>, Option<u32>);
 
-/// What must be the same on both sides of a hop.
+/// What must be equal on both sides of a hop.
 fn sides(spans: &[Span], capture: Capture) -> Vec<Seen> {
     spans
         .iter()
@@ -101,7 +100,7 @@ fn both_sides_of_encrypted_requests_name_the_same_bytes() {
     let port = free_port();
     let _nginx = nginx(directory.path(), port, &[]);
     let (agent, batches) = agent();
-    // nginx has libssl mapped already, and curl uses the same.
+    // nginx has already mapped libssl, and curl uses the same file.
     wait_until_probed(&agent, 1);
     let url = |path: &str| format!("https://127.0.0.1:{port}{path}");
     for version in ["--tls-max=1.2", "--tlsv1.3"] {
@@ -130,8 +129,8 @@ fn both_sides_of_encrypted_requests_name_the_same_bytes() {
     }
 }
 
-/// Runs a client that asks nginx for `/one`, `/two` and `/gone` on one
-/// connection; both sides must be seen and agree.
+/// Runs a client that requests `/one`, `/two` and `/gone` from nginx on one connection. Both sides
+/// must be captured and agree.
 fn asks_nginx(name: &str, client: impl Fn(&Path, u16) -> Command) {
     let directory = Directory::new(&format!("tls-{name}"));
     directory.certificate();
@@ -140,7 +139,7 @@ fn asks_nginx(name: &str, client: impl Fn(&Path, u16) -> Command) {
     let (agent, batches) = agent();
     wait_until_probed(&agent, 1);
     let mut command = client(directory.path(), port);
-    // The first run may be what the agent learns of the library from.
+    // The agent may discover the library through the first run.
     for _ in 0..2 {
         let output = command.stdin(Stdio::null()).output().expect("the client runs");
         assert!(output.status.success(), "{output:?}");
@@ -149,8 +148,8 @@ fn asks_nginx(name: &str, client: impl Fn(&Path, u16) -> Command) {
     both_sides_agree(name, &spans(agent, &batches, port));
 }
 
-/// The three requests of two runs: all of them on the server's side, and of the
-/// client's first run as much as the agent was in time for.
+/// The three requests of two runs: all on the server's side. On the client's side, the first run
+/// may be incomplete.
 fn both_sides_agree(name: &str, found: &[Span]) {
     let asked = ["GET /one", "GET /two", "GET /gone"];
     let server = sides(found, Capture::ServerProcess);
@@ -201,7 +200,7 @@ asyncio.run(main())
     asks_nginx("asyncio", |directory, port| script("python3", directory, "client.py", text, port));
 }
 
-/// The beginning of programs for Node.js that ask on one connection.
+/// The beginning of Node.js programs that send requests on one connection.
 const NODE_ASKS: &str = "
 const https = require('https');
 const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });
@@ -211,7 +210,7 @@ const ask = (path) => new Promise((done) => {
 });
 ";
 
-/// One that asks for what [`asks_nginx`] wants.
+/// A program with the requests of [`asks_nginx`].
 fn node_client() -> String {
     format!(
         "{NODE_ASKS}
@@ -226,7 +225,7 @@ fn node_is_read() {
     asks_nginx("node", |directory, port| script("node", directory, "client.js", &text, port));
 }
 
-/// Has a registry's client fetch what a test needs into its directory.
+/// Lets a package manager fetch what a test needs into the test's directory.
 #[cfg(target_arch = "x86_64")]
 fn fetched(directory: &Path, program: &str, arguments: &[&str]) {
     let done = Command::new(program).args(arguments).current_dir(directory).output();
@@ -255,9 +254,9 @@ fn node_14(tools: &Directory) -> String {
     node.to_str().expect("a path in UTF-8").to_owned()
 }
 
-/// Of a connection whose first answers were decrypted before the agent knew of the
-/// library, the next answers are still found their places: each is as long as the
-/// ones before, whose records wait for nobody.
+/// The first responses of this connection were decrypted before the agent knew the library. Later
+/// responses must still get their positions, although each is as long as the earlier ones, whose
+/// records have no plaintext.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn answers_from_before_the_probes_leave_nothing_behind() {
@@ -293,7 +292,7 @@ fn answers_from_before_the_probes_leave_nothing_behind() {
     assert_eq!(client, server[6 - client.len()..]);
 }
 
-/// BoringSSL, linked into an extension of Python's.
+/// BoringSSL, linked into a Python extension.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn boringssl_is_read() {
@@ -333,7 +332,7 @@ fn gnutls_is_read() {
     });
 }
 
-/// A program of Go's that asks for what [`asks_nginx`] wants.
+/// A Go program with the requests of [`asks_nginx`].
 const GO_CLIENT: &str = r#"package main
 
 import (
@@ -387,8 +386,8 @@ fn go_without_symbols_is_read() {
     asks_nginx("go-stripped", |directory, port| go_client(directory, port, &["-ldflags=-s -w"]));
 }
 
-/// Asks a server of ours by curl for `/one`, `/two` and `/gone` on one
-/// connection; both sides must be seen and agree.
+/// Lets curl request `/one`, `/two` and `/gone` from a test server on one connection. Both sides
+/// must be captured and agree.
 fn is_asked(name: &str, server: impl Fn(&Path, u16) -> Command) {
     let directory = Directory::new(&format!("tls-{name}-server"));
     directory.certificate();
@@ -401,9 +400,9 @@ fn is_asked(name: &str, server: impl Fn(&Path, u16) -> Command) {
     let _server = Running(started.expect("the server runs"));
     wait_for(port);
     let (agent, batches) = agent();
-    // Libraries, and the server's own program.
+    // Libraries, and the server's executable.
     wait_until_looked_at(&agent);
-    // From its first run the agent learns of curl's library.
+    // The agent discovers curl's library through its first run.
     for _ in 0..2 {
         let asked = Command::new("curl")
             .args(["-sSk", "--http1.1"])
@@ -449,8 +448,8 @@ server.serve_forever()
     is_asked("python", |directory, port| script("python3", directory, "server.py", text, port));
 }
 
-/// It hangs up first: what its client says then is taken by nobody, and must not
-/// be left over for the next connection.
+/// The server closes first. What the client sends then is read by nobody, and must not be left over
+/// for the next connection.
 #[test]
 fn pythons_event_loop_that_serves_is_read() {
     let text = "
@@ -566,7 +565,7 @@ fn a_process_that_opts_out_is_left_alone() {
     let port = free_port();
     let _nginx = nginx(directory.path(), port, &[("SPANWISE_TLS", "off")]);
     let (agent, batches) = agent();
-    // The same library in a process that does not opt out, and lives long enough to be looked at.
+    // The same library in a process that does not opt out, and lives long enough to be examined.
     let client = Command::new("openssl")
         .args(["s_client", "-quiet", "-connect", &format!("127.0.0.1:{port}")])
         .stdin(Stdio::piped())
@@ -586,14 +585,14 @@ fn a_process_that_opts_out_is_left_alone() {
     assert_eq!(sides(&found, Capture::ServerProcess), []);
 }
 
-/// A PostgreSQL server that asks nobody for a password, and encrypts.
+/// A PostgreSQL server without passwords and with encryption.
 fn postgres(directory: &Directory, port: u16) -> Running {
     let programs = std::fs::read_dir("/usr/lib/postgresql")
         .expect("PostgreSQL is installed")
         .map(|version| version.expect("a directory").path().join("bin"))
         .max()
         .expect("a version");
-    // It does not run as root.
+    // It refuses to run as root.
     let run = |program: &str| {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]);
@@ -640,7 +639,7 @@ fn what_is_encrypted_after_a_word_in_clear_is_read() {
         std::thread::sleep(Duration::from_secs(1));
     }
     let found = spans(agent, &batches, port);
-    // At once, and its children with it.
+    // Immediately, and with its child processes.
     let stopped = Command::new("kill").args(["-QUIT", &server.0.id().to_string()]).status();
     assert!(stopped.expect("kill runs").success());
     server.0.wait().expect("it ends");

@@ -1,6 +1,6 @@
-//! Unix sockets, under the hooks on socket calls.
+//! Unix sockets, with the hooks on socket calls.
 //!
-//! These tests load BPF and so need the right to; without it they fail.
+//! These tests load BPF programs, so they need the rights for that and fail without.
 
 mod support;
 
@@ -23,7 +23,7 @@ fn script(arguments: &[&str]) -> Command {
     command
 }
 
-/// Starts a script and waits until it says that it is ready.
+/// Starts a script and waits until it is ready.
 fn started(arguments: &[&str]) -> Child {
     let mut child = script(arguments).spawn().expect("python3 runs");
     let mut line = String::new();
@@ -44,7 +44,7 @@ fn side<'a>(traced: &'a Traced, path: &str, capture: Capture) -> Vec<&'a Span> {
     traced.spans.iter().filter(wanted).collect()
 }
 
-/// That both sides have these requests and name the same bytes.
+/// Checks that both sides have these requests with the same sequence numbers.
 fn both_sides_agree(traced: &Traced, path: &str, expected: &[String], attribute: &str) {
     let sides = [Capture::ClientProcess, Capture::ServerProcess].map(|capture| {
         let mut spans = side(traced, path, capture);
@@ -167,7 +167,7 @@ fn what_is_not_read_on_unix_sockets_makes_no_spans() {
     assert_eq!(traced.spans.iter().filter(of_noise).count(), 0);
 }
 
-/// Runs for seven seconds; its number.
+/// Runs for seven seconds. Returns its process id.
 fn noise() -> u32 {
     let child = script(&["noise"]).spawn().expect("python3 runs");
     let process = child.id();
@@ -190,7 +190,7 @@ fn what_nobody_asks_for_is_left_alone_after_a_while() {
             _ => {}
         });
     let reader = reader.expect("the ring can be mapped");
-    // What the rest of the machine does is in there, too.
+    // Includes the traffic of the rest of the host.
     while reader.consume() > 0 {}
     drop(reader);
     assert_eq!(opened.len(), 2, "both ends of the pair");

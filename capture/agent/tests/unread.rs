@@ -1,7 +1,7 @@
-//! Bytes that go through a socket without passing through a buffer of the call
-//! that is seen: they are counted, and nothing else is taken for them.
+//! Bytes that pass through a socket without a visible buffer of the call. They are counted, and no
+//! other bytes are taken for them.
 //!
-//! These tests load BPF and so need the right to; without it they fail.
+//! These tests load BPF programs, so they need the rights for that and fail without.
 
 mod support;
 
@@ -17,7 +17,7 @@ use spanwise_model::{Capture, Span};
 use support::agents::{at_sockets, compile, python, trace, ways, with};
 use support::programs::{Directory, Running, free_port, wait_for};
 
-/// Answers each message by as many bytes, on one connection after the other.
+/// Answers each message with the same number of bytes, one connection after the other.
 fn echo() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
     let port = listener.local_addr().expect("bound").port();
@@ -35,8 +35,7 @@ fn echo() -> u16 {
     port
 }
 
-/// Runs the io_uring program and gives its number; nothing where the kernel has
-/// no io_uring.
+/// Runs the io_uring program and returns its process id; nothing if the kernel has no io_uring.
 fn uses_io_uring(program: &std::path::Path, port: u16, only: bool) -> Option<u32> {
     let child = Command::new(program)
         .arg(port.to_string())
@@ -91,12 +90,12 @@ fn what_io_uring_moves_is_counted_and_no_other_memory_is_taken_for_it() {
             let [e, f] = pair;
             assert_eq!(told, [a, b, c, d, plain, unread(received, 5), e, f], "{hook}");
         } else {
-            // System calls that are no socket calls are all that passes.
+            // Only system calls other than socket calls are seen.
             assert_eq!(told, [plain], "{hook}");
             let before = kernel.losses();
             assert!(before.io_uring_calls >= 6, "{hook}");
             uses_io_uring(&program, echo(), true);
-            // io_uring lets go of its files some time after the process's end.
+            // io_uring closes its files some time after the process has ended.
             let end = Instant::now() + Duration::from_secs(10);
             while kernel.losses().connections_unseen == before.connections_unseen {
                 assert!(Instant::now() < end, "{hook}: the connection was not missed");
@@ -188,7 +187,7 @@ fn files_that_nginx_sends_by_sendfile_are_responses_of_their_length() {
             let bytes = |span: &Span| span.network.response_bytes;
             assert_eq!(bytes(asked), bytes(served), "{hook}");
             assert_eq!(attribute(served, "spanwise.response_end"), None, "{hook}");
-            // The last byte is handed to the network before it is read.
+            // The last byte is passed to the network before it is read.
             let end = |span: &Span| span.start_unix_nano + span.duration_nano;
             assert!(end(served) <= end(asked) + 1_000_000, "{hook}");
         }
@@ -199,8 +198,8 @@ fn files_that_nginx_sends_by_sendfile_are_responses_of_their_length() {
     }
 }
 
-/// A proxy that passes bodies on by `splice`, as Go's and HAProxy do: heads are
-/// read and written, what follows never is in its memory.
+/// A proxy that forwards bodies with `splice`, like Go's and HAProxy: heads are read and written,
+/// but the rest is never in its memory.
 const SPLICING: &str = "
 import os, socket, sys, threading, time
 backend_port = int(sys.argv[1])
@@ -276,8 +275,8 @@ fn bodies_that_a_proxy_splices_end_its_spans_all_the_same() {
                 assert_eq!(span.error, None, "{hook} {capture}");
                 assert_eq!(span.status_code, Some(200));
                 assert_eq!(span.network.response_bytes, Some(100_043), "{hook} {capture}");
-                // Under the hooks on socket calls, what is spliced from a socket is
-                // known by what comes after it: the span says that its end is not.
+                // With the hooks on socket calls, data spliced from a socket is only noticed when
+                // later data arrives. The span says that its end is uncertain.
                 let unseen = at_sockets(hook) && (port, capture) == (back, Capture::ClientProcess);
                 let said = attribute(span, "spanwise.response_end");
                 assert_eq!(said.as_deref(), unseen.then_some("unseen"), "{hook} {capture}");

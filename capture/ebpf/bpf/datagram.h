@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Reports what UDP sockets carry to and from a few ports. A datagram is a whole
- * message, and says by itself from where to where it went: nothing is remembered
- * of its socket. Sockets of TCP never come here. */
+/* Reports UDP datagrams from and to a few ports. A datagram is a complete message with both
+ * addresses, so nothing is stored for its socket. TCP sockets never get here. */
 #ifndef SPANWISE_DATAGRAM_H
 #define SPANWISE_DATAGRAM_H
 
 #define IPPROTO_UDP 17
 #define MAX_DATAGRAM_PORTS 8
 
-/* Datagrams from or to these are reported. */
+/* Datagrams from or to these ports are reported. */
 const volatile __u16 datagram_ports[MAX_DATAGRAM_PORTS] = { 53, 5353 };
 
-/* Sockets that have sent to such a port without being connected to it, or that
- * use mmsghdr arrays: which entry is on its way. */
+/* Sockets that have sent to such a port without being connected to it, or that use mmsghdr arrays:
+ * the current entry. */
 struct {
     __uint(type, BPF_MAP_TYPE_SK_STORAGE);
     __uint(map_flags, BPF_F_NO_PREALLOC);
@@ -28,10 +27,10 @@ struct datagram_call {
     __u32 length;
     __u32 shape;
     __u8 sent;
-    /* The peer's address stands in user memory: what is received comes to stand
-     * there only after the hook on receiving. */
+    /* The peer's address is in user memory. The kernel writes the address of a received datagram
+     * only after the receive hook. */
     __u8 named;
-    /* Of any port: the socket has asked one that is watched. */
+    /* Whether the socket has sent to a watched port. Its own port is arbitrary. */
     __u8 watched;
 };
 PASSED(datagram_call)
@@ -44,8 +43,8 @@ static __always_inline bool is_datagram_port(__u16 port)
     return false;
 }
 
-/* Whether the socket's own ports may make a datagram worth a closer look: the
- * peer of one that is not connected is not known yet. */
+/* Whether a datagram may be relevant, according to the socket's own ports. The peer of an
+ * unconnected socket is not known yet. */
 static __always_inline bool is_datagram(const struct sock *sk, const bool trusted)
 {
     __u16 family = READ(trusted, sk, __sk_common.skc_family);
@@ -60,7 +59,7 @@ static __always_inline bool is_datagram(const struct sock *sk, const bool truste
 struct socket_name { /* struct sockaddr_in and the beginning of sockaddr_in6 */
     __u16 family;
     __be16 port;
-    __be32 ipv4; /* or the flow */
+    __be32 ipv4; /* or the flow label */
     __u8 ipv6[16];
 };
 
@@ -84,7 +83,7 @@ struct user_buffer {
     __u64 name;
 };
 
-/* Where the datagram's bytes stand: in the first of its buffers. */
+/* The location of the datagram's bytes: the first of its buffers. */
 static __always_inline struct user_buffer datagram_buffer(const struct datagram_call *call)
 {
     struct user_buffer buffer = { call->array, call->count, call->name };
@@ -132,8 +131,8 @@ static __always_inline struct user_buffer datagram_buffer(const struct datagram_
         return 1;                                                                       \
     } while (0)
 
-/* Returns 1 where the datagram is reported. A function of its own to the
- * verifier: the programs of TCP are as they were. */
+/* Returns 1 if the datagram is reported. A global function, which the verifier checks separately,
+ * so that the TCP programs stay unchanged. */
 __noinline int emit_datagram(datagram_call_handle handle)
 {
     const struct datagram_call *call = passed_datagram_call(handle);

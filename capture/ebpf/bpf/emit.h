@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Writes events with payload: what a call moved, from wherever its buffers are. */
+/* Writes events with payload from the buffers of a call. */
 #ifndef SPANWISE_EMIT_H
 #define SPANWISE_EMIT_H
 
-/* Facts of one transfer, gathered by the hook. */
+/* The facts about one transfer, collected by the hook. */
 struct transfer {
     __u64 time_nano;
     __u64 task;
@@ -13,7 +13,7 @@ struct transfer {
     __u32 length;
     __u32 srtt_eighth_micros;
     __u32 retransmits;
-    __u32 extra; /* of PLAINTEXT its offset, of DATA why it is not read */
+    __u32 extra; /* PLAINTEXT: offset; DATA: why the bytes are not read */
     __u32 sleeps; /* see thread_sleeps */
     __u8 kind;
     __u8 sent;
@@ -21,9 +21,9 @@ struct transfer {
 };
 PASSED(transfer)
 
-/* How often the thread that runs has given its processor away to wait for something.
- * Between two events with one number it has not waited. The helper that makes it a plain
- * load came with Linux 5.11. */
+/* Number of times that the current thread has yielded its processor to wait. If two events have the
+ * same number, the thread did not wait between them. The helper that allows a direct load was added
+ * in Linux 5.11. */
 static __always_inline __u32 thread_sleeps(void)
 {
     if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf))
@@ -51,11 +51,11 @@ static __always_inline void fill_data(struct spanwise_event *event,
     event->sleeps = transfer->sleeps;
 }
 
-/* The compiler would drop a bound that it can prove and the verifier cannot:
- * hide the value from it. */
+/* The compiler would remove a bound that it can prove but the verifier cannot. This hides the value
+ * from the compiler. */
 #define BOUND(value, mask) asm volatile("%0 &= " #mask : "+r"(value))
 
-/* A record with room for so many bytes, and up to as many of those wanted in it. */
+/* Reserves a record with room for this many bytes, and limits the wanted bytes to it. */
 #define TAKE_PLAIN(room, mask)                                                          \
     do {                                                                                \
         struct {                                                                        \
@@ -90,9 +90,8 @@ lost:
     __sync_fetch_and_add(&tallies.lost_data, 1);
 }
 
-/* The same for what few calls need: a function of its own to the verifier, and once in a
- * program. What most calls need is written where they are looked at, for to return from a
- * function costs where returns are made safe in software. */
+/* The same for rare calls: a global function, once in each program. For common calls the code is
+ * inlined, because returning from a function is expensive with return thunks. */
 __noinline int emit_plain(transfer_handle handle, __u64 buffer, __u64 wanted)
 {
     const struct transfer *transfer = passed_transfer(handle);
@@ -179,8 +178,7 @@ __noinline __u64 emit_vector(transfer_handle handle, __u64 vectors, __u64 count,
     return place;
 }
 
-/* Connections on which many messages go out together: user space asks for more of
- * what passes on them. */
+/* Connections on which many messages are sent together. User space requests more data from them. */
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, 16384);
@@ -188,8 +186,8 @@ struct {
     __type(value, __u8);
 } generous_connections SEC(".maps");
 
-/* Of their calls, as many pieces of 1024 bytes are captured, each as if a call of
- * its own had moved it. */
+/* Maximum pieces of 1024 bytes that are captured of one call. Each is reported like a separate
+ * call. */
 #define MAX_PIECES 32
 
 /* Asked only about what would be cut, and not of long turns. */
@@ -203,8 +201,8 @@ static __always_inline bool is_generous(struct transfer *transfer, __u64 wanted)
     return transfer->pieces;
 }
 
-/* Of the bytes, or of vectors to them, that are here: so many; 0: these are the bytes. A function
- * of its own to the verifier. */
+/* `vectors` is the number of vectors at this address; 0 means that the bytes themselves are there.
+ * A global function, which is verified once. */
 __noinline int emit_pieces(transfer_handle handle, __u64 at, __u64 vectors)
 {
     struct transfer *whole = passed_transfer(handle);
@@ -242,9 +240,9 @@ __noinline int emit_pieces(transfer_handle handle, __u64 at, __u64 vectors)
     return 0;
 }
 
-#define HTTP 0x50545448 /* "HTTP" and an empty line, as the machine reads four bytes */
+#define HTTP 0x50545448 /* "HTTP" and an empty line, as four-byte integers */
 #define EMPTY_LINE 0x0a0d0a0d
-/* Shorter ones are read as whatever they may be. */
+/* Shorter messages are captured like any other data. */
 #define SHORTEST_HEAD 64
 
 #define EMIT_HEAD(room, mask)                                                           \
@@ -271,9 +269,9 @@ __noinline int emit_pieces(transfer_handle handle, __u64 at, __u64 vectors)
         return 1;                                                                       \
     } while (0)
 
-/* Writes an event with the whole of a buffer if that is the head of an HTTP/1 response, and
- * says whether it was. It is looked at where it has been copied to: a look into user memory
- * costs far more than the bytes that it takes. */
+/* If the buffer contains the head of an HTTP/1 response, writes an event with the whole buffer and
+ * returns true. The check uses the copy in the record, because another read of user memory would
+ * cost more than the record's space. */
 static __always_inline int emit_head(struct transfer *transfer, __u64 buffer, __u64 length)
 {
     if (length <= 256)
@@ -281,14 +279,14 @@ static __always_inline int emit_head(struct transfer *transfer, __u64 buffer, __
     EMIT_HEAD(1024, 2047);
 }
 
-/* Whether there are bytes at this address, and other than those of the next response. */
+/* Whether there is data at this address that does not begin another response. */
 static __always_inline bool is_body(const void *at)
 {
     __u32 begin;
     return !bpf_probe_read_user(&begin, sizeof begin, at) && begin != HTTP;
 }
 
-/* Of two buffers or more. A function of its own to the verifier, and once in a program. */
+/* For two or more buffers. A global function, once in each program. */
 __noinline int emit_several(transfer_handle handle, __u64 vectors, __u64 count, __u64 wanted)
 {
     struct transfer *transfer = passed_transfer(handle);
@@ -303,7 +301,7 @@ __noinline int emit_several(transfer_handle handle, __u64 vectors, __u64 count, 
         return emit_plain(HANDLE(transfer), 0, 0);
     if (both[0].iov_len >= wanted)
         return emit_plain(HANDLE(transfer), (__u64)both[0].iov_base, wanted);
-    /* Servers send pages so: a head, and a body of which nobody wants to see more. */
+    /* The usual form of a response: a head, and a body that is not needed. */
     if (count == 2 && both[0].iov_len >= SHORTEST_HEAD && both[1].iov_len >= sizeof(__u32)
         && is_body(both[1].iov_base)
         && emit_head(transfer, (__u64)both[0].iov_base, both[0].iov_len))
@@ -312,13 +310,13 @@ __noinline int emit_several(transfer_handle handle, __u64 vectors, __u64 count, 
     return 0;
 }
 
-/* Where the bytes of a call are that are wanted of it. */
+/* The location of a call's bytes that are wanted. */
 struct wanted {
     __u64 at;
     __u64 bytes;
 };
 
-/* Of a call that names one buffer: writes the event. */
+/* Writes the event of a call with one buffer. */
 static __always_inline void emit_buffer(struct transfer *transfer, const struct wanted *wanted)
 {
     if (is_generous(transfer, wanted->bytes))
@@ -327,8 +325,7 @@ static __always_inline void emit_buffer(struct transfer *transfer, const struct 
         write_plain(transfer, wanted->at, wanted->bytes);
 }
 
-/* Finds the buffer where there is one; where there are several the event is written, and
- * nothing left to do. */
+/* Finds the buffer if there is only one. If there are several, writes the event, returns false. */
 static __always_inline bool find_in_vectors(struct transfer *transfer, __u64 vectors, __u64 count,
                                             struct wanted *wanted)
 {
@@ -344,7 +341,7 @@ static __always_inline bool find_in_vectors(struct transfer *transfer, __u64 vec
     return true;
 }
 
-struct message_header { /* struct msghdr, as user space has it */
+struct message_header { /* struct msghdr in user memory */
     void *name;
     __u32 name_length;
     struct iovec *vectors;
@@ -372,13 +369,13 @@ static __always_inline bool find_in_far_message(struct transfer *transfer, __u64
     return true;
 }
 
-/* Around a message's header, what is read of it. */
+/* Bytes that are read around a message's header. */
 #define NEAR_BEFORE 48
 #define NEAR_BYTES 128
 
-/* As `find_in_vectors`. Where one function has a message's header and its vectors on its stack,
- * one read takes both, where `near`: the kernel takes offsets into a program's own stack that vary
- * (5.12), and the stack has room. */
+/* Like `find_in_vectors`. If `near`, a message's header and its vectors are often close together on
+ * the caller's stack, so one read gets both. This needs variable offsets into a program's own stack
+ * (5.12) and room on the stack. */
 static __always_inline bool find_in_message(struct transfer *transfer, __u64 header,
                                             struct wanted *wanted, const bool near)
 {
@@ -390,7 +387,7 @@ static __always_inline bool find_in_message(struct transfer *transfer, __u64 hea
     __u64 at = (__u64)message->vectors - from;
     if (message->vector_count != 1 || at % 8 || at > NEAR_BYTES - sizeof(struct iovec))
         return find_in_vectors(transfer, (__u64)message->vectors, message->vector_count, wanted);
-    BOUND(at, 120); /* as the verifier has to be shown: it is so already */
+    BOUND(at, 120); /* always true, but the verifier needs it */
     if (at > NEAR_BYTES - sizeof(struct iovec))
         return false;
     const struct iovec *only = (void *)around + at;
@@ -398,8 +395,8 @@ static __always_inline bool find_in_message(struct transfer *transfer, __u64 hea
     return true;
 }
 
-/* Which entry of a mmsghdr array is on its way: the call passes here once for
- * each, in order, and the registers show only the array. */
+/* The current entry of a mmsghdr array. The hook runs once for each entry, in order, while the
+ * registers show only the array. */
 static __always_inline __u64 message_header_of(struct socket_state *state, const struct call *call)
 {
     if (state->message_array != call->array || state->message_index >= call->count
@@ -428,13 +425,13 @@ static __always_inline __u64 first_buffer(__u64 array, int shape, __u64 length)
     return (__u64)first.iov_base;
 }
 
-/* HTTP/2's clients begin with these bytes and more (RFC 9113, section 3.4). */
+/* The first bytes of an HTTP/2 client (RFC 9113, section 3.4). */
 #define HTTP2_PREFACE 0x5448202a20495250 /* "PRI * HT", as the machine reads eight bytes */
 #define HTTP2_PREFACE_LENGTH 24
 
-/* Asked about the first bytes of each direction. Many messages go out together over
- * HTTP/2, and what is missed of one takes from the meaning of all that follow: there is no
- * time to ask for more. */
+/* Called with the first bytes of each direction. HTTP/2 often sends many messages together, and
+ * later messages cannot be decoded without earlier ones. So more data is captured at once, without
+ * waiting for user space. */
 static __always_inline bool expect_batches(const struct transfer *transfer, __u64 buffer)
 {
     __u64 begin, connection = transfer->connection;

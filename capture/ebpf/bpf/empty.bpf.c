@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-/* The hooks of capture.bpf.c with nothing behind them: what the kernel itself
- * takes for being watched. Loaded by the capture benchmark, and for a moment
- * each by what tries a kernel (src/kernel/probe.rs). */
+/* The hooks of capture.bpf.c without their work, to measure the kernel's own cost. Loaded by the
+ * capture benchmark, and briefly to probe a kernel's features (src/kernel/probe.rs). */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
@@ -86,7 +85,7 @@ struct {
     __type(value, __u64);
 } storage SEC(".maps");
 
-/* Loads only where ring buffers are known (5.8). */
+/* Loads only if the kernel has ring buffers (5.8). */
 SEC("?raw_tp/sys_exit")
 int empty_ring(void *context)
 {
@@ -103,8 +102,8 @@ __noinline int empty_function(const __u64 *number)
     return number ? *number & 1 : 0;
 }
 
-/* Loads only where functions that are verified by themselves take pointers, and additions tell
- * what they have added to (5.12). */
+/* Loads only if global functions may take pointers and atomic additions may return the old value
+ * (5.12). */
 SEC("?raw_tp/sys_exit")
 int empty_functions(void *context)
 {
@@ -112,7 +111,7 @@ int empty_functions(void *context)
     return empty_function(&number);
 }
 
-/* Loads only where a tracing program may keep state in a socket (5.11). */
+/* Loads only if a tracing program may use socket storage (5.11). */
 SEC("?tp_btf/inet_sock_set_state")
 int BPF_PROG(empty_storage, struct sock *sk, int old, int new)
 {

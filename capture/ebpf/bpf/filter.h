@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Which connections are looked at. User space writes the filter while traffic
- * flows; a socket asks it once, and again when its generation has changed. */
+/* The filter for connections. User space changes it at runtime. A socket asks it once, and again
+ * when its generation has changed. */
 #ifndef SPANWISE_FILTER_H
 #define SPANWISE_FILTER_H
 
@@ -11,23 +11,21 @@ struct port_range {
     __u16 last; /* 0: no range */
 };
 
-/* The layout is known to src/kernel/filter.rs. Lists end with a zero. An empty
- * list of `only` means all. */
+/* src/kernel/filter.rs knows this layout. Lists end with a zero. An empty `only` means all. */
 struct filter {
     __u32 generation;
-    __u32 connection_share; /* of 2^32: of connections that are otherwise wanted */
+    __u32 connection_share; /* of 2^32: share of the wanted connections that are traced */
     struct port_range only_ports[FILTER_ENTRIES];
     struct port_range except_ports[FILTER_ENTRIES];
     __u32 only_namespaces[FILTER_ENTRIES]; /* inodes of network namespaces */
     __u32 except_namespaces[FILTER_ENTRIES];
 };
 
-/* In a section of its own: what is counted lies elsewhere, so that this stays
- * in the caches of all CPUs. */
+/* In a separate section. Counters are elsewhere, so that this stays in the caches of all CPUs. */
 struct filter filter SEC(".data.filter") = { .generation = 1, .connection_share = 0xffffffff };
 
-/* Processes that are not traced: the agent's own, its server's, and those whose
- * service the filter leaves out. */
+/* Processes that are not traced: the agent's own, its server's, and those whose service is filtered
+ * out. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 16384);
@@ -36,7 +34,7 @@ struct {
     __type(value, __u8);
 } ignored_processes SEC(".maps");
 
-/* Whether one of the ports that a socket may serve on is here. */
+/* Whether one of the ports on which a socket may serve is in a range. */
 static __always_inline bool has_port(const struct port_range *ranges, __u16 port, __u16 other_port)
 {
     for (int i = 0; i < FILTER_ENTRIES; i++) {
@@ -58,9 +56,8 @@ static __always_inline bool has_namespace(const __u32 *namespaces, __u32 namespa
     return false;
 }
 
-/* Of a socket with this hash, which is the same at both ends of a connection, and the ports that it
- * may serve on; the second is 0 where the first is known to be. A function of its own to the
- * verifier. */
+/* `hash` is the same at both ends of a connection. `port` and `other_port` are the ports on which
+ * the socket may serve; the second is 0 if the first is certain. A global function. */
 __noinline int is_wanted(__u32 process, __u32 namespace, __u32 hash, __u16 port, __u16 other_port)
 {
     if (bpf_map_lookup_elem(&ignored_processes, &process))
@@ -74,8 +71,8 @@ __noinline int is_wanted(__u32 process, __u32 namespace, __u32 hash, __u16 port,
     return hash <= filter.connection_share;
 }
 
-/* Of a connection's two ends together; without translated addresses, the same at
- * both. Knuth's multiplicative hash. */
+/* A hash of a connection's two ends. Without address translation, it is the same at both ends.
+ * Knuth's multiplicative hash. */
 static __always_inline __u32 connection_hash(const struct sock *sk)
 {
     __u32 ports = BPF_CORE_READ(sk, __sk_common.skc_num)
@@ -102,8 +99,8 @@ static __noinline void ask_filter(const struct sock *sk, struct socket_state *st
     bpf_map_delete_elem(&connections_by_socket, &address);
     if (!state->connection)
         return;
-    /* User space knows the connection: it is not to wait for what will not come.
-     * Should it be wanted again, it is another one. */
+    /* User space knows the connection and must not wait for its data. If it is wanted again later,
+     * it is reported as another one. */
     struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
     if (event) {
         fill(event, SPANWISE_LEFT_OUT, state, task, bpf_ktime_get_ns());

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Hooks where functions of the kernel return that send and receive for sockets: for kernels without
- * the tracepoints of sock_length.h (before Linux 6.4), which stand right behind these functions. A
- * stack has little room here. */
+/* Hooks at the return of the kernel's functions that send and receive for sockets, for kernels
+ * without the tracepoints of sock_length.h (before Linux 6.4). Those tracepoints are right after
+ * these functions. The stack is small here. */
 #ifndef SPANWISE_INET_FEXIT_H
 #define SPANWISE_INET_FEXIT_H
 
@@ -24,7 +24,7 @@ int BPF_PROG(inet6_send, struct socket *socket, void *message, __u64 size, int r
     return on_inet(socket, result, 0, true);
 }
 
-/* What sendfile and splice send, of both families. */
+/* sendfile and splice, for both address families. */
 SEC("?fexit/inet_sendpage")
 int BPF_PROG(inet_send_page, struct socket *socket, void *page, int offset, __u64 size, int flags,
              long result)

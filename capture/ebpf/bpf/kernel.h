@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* The few kernel types and fields that are read here. CO-RE finds each field's
- * real place on the running kernel; what the kernel has beyond them does not
- * matter. */
+/* The kernel types and fields that are used here. CO-RE finds each field's offset in the running
+ * kernel. Other fields are not declared. */
 #ifndef SPANWISE_KERNEL_H
 #define SPANWISE_KERNEL_H
 
-#define __VMLINUX_H__ /* bpf_tracing.h: registers have their kernel names */
+#define __VMLINUX_H__ /* bpf_tracing.h then uses the kernel's names of registers */
 
 typedef unsigned char __u8;
 typedef unsigned short __u16;
@@ -171,7 +170,7 @@ struct thread_struct {
     struct user_thread_words uw;
 };
 #endif
-/* A thread's numbers, in each namespace down to its own. */
+/* A thread's ids, in each namespace down to its own. */
 struct upid {
     int nr;
     void *ns;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* How structures reach functions that the verifier follows by themselves, once and not for each
- * call. Since Linux 5.12 these take pointers. Before (BEFORE_5_12: capture.bpf.c is compiled for
- * both), numbers only: there a structure is put where all functions of a program find it, one
- * place for each processor. Programs that use a place do not interrupt each other: on kernels that
- * need this they run with preemption off, and on behalf of a thread. */
+/* Passing structures to global functions, which the verifier checks once and not for each call.
+ * Since Linux 5.12 they may take pointers. On older kernels (BEFORE_5_12; capture.bpf.c is compiled
+ * for both) they may take only numbers. There, a structure is placed in a per-CPU map where all
+ * functions of a program find it. Programs that use the same place do not interrupt each other: on
+ * those kernels they run with preemption disabled, in the context of a thread. */
 #ifndef SPANWISE_PASSED_H
 #define SPANWISE_PASSED_H
 
 /* For structures of this type:
- *   pass_TYPE(&local)      what is to be passed, and used from then on; 0 where that fails
- *   TYPE_handle, HANDLE()  the argument's type, and a pointer as that
- *   passed_TYPE(handle)    the pointer again, in the function */
+ *
+ *     pass_TYPE(&local)      what to pass and to use from then on; 0 on failure
+ *     TYPE_handle, HANDLE()  the argument's type, and a pointer as that type
+ *     passed_TYPE(handle)    the pointer again, inside the function */
 #ifdef BEFORE_5_12
 #define PASSED(name)                                                                    \
     struct {                                                                            \
@@ -23,7 +24,7 @@
     static __always_inline struct name *passed_##name(name##_handle handle)             \
     {                                                                                   \
         const __u32 only = 0;                                                           \
-        asm volatile("" : "+r"(handle)); /* used: else callers pass nothing */          \
+        asm volatile("" : "+r"(handle)); /* used, or callers would not pass it */       \
         return bpf_map_lookup_elem(&place_of_##name, &only);                            \
     }                                                                                   \
     static __always_inline struct name *pass_##name(const struct name *local)           \

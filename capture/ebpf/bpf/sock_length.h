@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Hooks where the kernel says how many bytes a socket has sent or received: the programs sock_length,
- * or other_length with one of tcp_length and tcp_small. What is known of a socket is kept in it. */
+/* Hooks where the kernel reports how many bytes a socket has sent or received: the programs
+ * sock_length, or other_length with one of tcp_length and tcp_small. A socket's state is kept in
+ * socket storage. */
 #ifndef SPANWISE_SOCK_LENGTH_H
 #define SPANWISE_SOCK_LENGTH_H
 
 #include "unix.h"
 
-/* What bpf_get_current_pid_tgid says, without asking for it: each helper costs a call. */
+/* Like bpf_get_current_pid_tgid, without the cost of a helper call. */
 static __always_inline __u64 numbers_of(const struct task_struct *task)
 {
     return (__u64)task->tgid << 32 | (__u32)task->pid;
 }
 
-/* A socket of TCP as such; kernels since 6.2 take the program's word for what it is. */
+/* The socket as tcp_sock. Since Linux 6.2 the kernel trusts this cast. */
 static __always_inline const struct tcp_sock *tcp_of(struct sock *sk)
 {
     if (bpf_ksym_exists(bpf_rdonly_cast))
@@ -20,21 +21,21 @@ static __always_inline const struct tcp_sock *tcp_of(struct sock *sk)
     return bpf_skc_to_tcp_sock(sk);
 }
 
-/* How far behind the beginning of its stack a task's registers are, the same for all tasks; 0
- * while it is not known. */
+/* The offset of a task's registers from the start of its stack. It is the same for all tasks; 0
+ * while unknown. */
 __u64 registers_offset SEC(".data.registers") = 0;
 
 static __noinline __u64 find_registers_offset(struct task_struct *task)
 {
     const struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
     __u64 address = 0;
-    /* To the verifier the pointer itself is no number. */
+    /* The verifier does not let the pointer itself be used as a number. */
     bpf_probe_read_kernel(&address, sizeof address, &regs);
     registers_offset = address - (__u64)task->stack;
     return registers_offset;
 }
 
-/* What bpf_task_pt_regs says, asking for it once only, as above. */
+/* Like bpf_task_pt_regs, but calls it only once, for the same reason. */
 static __always_inline const struct pt_regs *registers_of(struct task_struct *task)
 {
     if (!bpf_ksym_exists(bpf_rdonly_cast))
@@ -84,14 +85,14 @@ static __noinline int on_datagram(struct sock *sk, int result, bool sent)
     }
     if (!emit_datagram(HANDLE(&call)) || !sent || connected || asked)
         return 0;
-    /* From whom it receives is not known here: that it asks must be enough. */
+    /* The peer of a receive is not known here. It is enough that the socket asks. */
     state = bpf_sk_storage_get(&datagram_sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
     if (state)
         state->role = SPANWISE_CLIENT;
     return 0;
 }
 
-/* Of sockets that are not TCP's. */
+/* For sockets other than TCP. */
 static __always_inline int on_other_length(struct sock *sk, int result, const bool sent)
 {
     if (sk->__sk_common.skc_family == AF_UNIX)
@@ -99,11 +100,11 @@ static __always_inline int on_other_length(struct sock *sk, int result, const bo
     return result <= 0 || is_tcp(sk, true) ? 0 : on_datagram(sk, result, sent);
 }
 
-/* Of which sockets a program is told, and which it looks at. Before Linux 6.13 all that a program
- * calls shares one stack of 512 bytes: then others than TCP's have a program of their own. */
+/* Which sockets a program receives, and which it handles. Before Linux 6.13, all functions of a
+ * program share one stack of 512 bytes. So non-TCP sockets have a separate program there. */
 enum sockets {
     SOCKETS_ALL,
-    SOCKETS_TCP, /* of all */
+    SOCKETS_TCP, /* of all sockets */
     SOCKETS_INET, /* there are no others */
 };
 
@@ -154,8 +155,8 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
     };
     if (sent) {
         transfer.seq = tcp->write_seq - result;
-        /* Where all of it has left, TCP noted when: that is before the receiver
-         * could read it, which the time now is not. */
+        /* If everything was sent, TCP has recorded the time. It is earlier than the time at which
+         * the receiver could read, while the current time may be later. */
         transfer.time_nano = tcp->snd_nxt == tcp->write_seq ? tcp->tcp_clock_cache : 0;
         if (!transfer.time_nano)
             transfer.time_nano = bpf_ktime_get_ns();
@@ -198,7 +199,7 @@ int BPF_PROG(tcp_length_receive, struct sock *sk, int result, int flags)
     return flags & MSG_PEEK ? 0 : on_length(sk, result, flags, false, SOCKETS_TCP, true);
 }
 
-/* With a stack that fits where stacks are counted in steps of 32 bytes (before Linux 6.8). */
+/* Uses a stack that fits on kernels that count in steps of 32 bytes (before Linux 6.8). */
 SEC("?tp_btf/sock_send_length")
 int BPF_PROG(tcp_small_send, struct sock *sk, int result, int flags)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What is remembered of each TCP socket, and how it is reached: in the socket
- * itself where the hook gives a trusted pointer, else in a table by address. */
+/* The state of each TCP socket, and how it is found: in socket storage if the hook has a trusted
+ * pointer, else in a table by address. */
 #ifndef SPANWISE_SOCKET_H
 #define SPANWISE_SOCKET_H
 
@@ -17,7 +17,7 @@
 #define ECONNRESET 104
 
 struct socket_state {
-    __u64 connection; /* 0: not yet announced to user space */
+    __u64 connection; /* 0: not reported to user space yet */
     __u64 connect_start_nano;
     __u64 established_nano;
     __u32 opener_process;
@@ -26,7 +26,7 @@ struct socket_state {
     __u32 turn_bytes; /* bytes since the direction last changed */
     __u32 message_index;
     __u64 message_array; /* of the last sendmmsg or recvmmsg */
-    __u32 first_sent_seq; /* of the connection's first bytes; where the role is known */
+    __u32 first_sent_seq; /* of the connection's first bytes, if the role is known */
     __u32 first_received_seq;
     __u8 direction;
     __u8 role;
@@ -34,22 +34,22 @@ struct socket_state {
     __u8 tls;
     __u32 filter_generation;
     __u8 ended; /* user space knows, or was told that nobody reads it */
-    __u8 closed_unseen; /* counted as such; what it received may still be read */
+    __u8 closed_unseen; /* counted as such; received data may still be read */
     __u8 begun; /* bytes were received: 1, sent: 2, both: 3 */
     __u8 batches; /* it is known that many messages go out together */
     __u8 head; /* see expect_head */
     __u32 taskless_process; /* the last process that used it and has no rule in task.h, */
-    __u32 taskless_generation; /* as of then */
-    __u32 tls_less_process; /* the last one that used it and no TLS library, likewise */
+    __u32 taskless_generation; /* at that time */
+    __u32 tls_less_process; /* the last process that used it and has no TLS library, likewise */
     __u32 tls_less_generation;
 };
 
-/* What is known of TLS on a socket; asked only while any library has probes. */
+/* How a socket uses TLS. Only relevant while any library has probes. */
 enum socket_tls {
     SOCKET_TLS_UNKNOWN,
-    SOCKET_TLS_NOT, /* what it received first is none, and no library uses it itself */
-    SOCKET_TLS_NESTED, /* a library with probes uses it itself */
-    SOCKET_TLS_LOOSE, /* the program moves its bytes to a library */
+    SOCKET_TLS_NOT, /* the first received data is not TLS, and no library uses the socket itself */
+    SOCKET_TLS_NESTED, /* a library with probes uses the socket itself */
+    SOCKET_TLS_LOOSE, /* the program passes its bytes to a library */
 };
 
 struct {
@@ -66,8 +66,7 @@ struct {
     __type(value, struct socket_state);
 } sockets_by_address SEC(".maps");
 
-/* The connections by the address of their socket, for programs that have no
- * trusted pointer to it. */
+/* Connections by socket address, for programs without a trusted pointer. */
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, 65536);
@@ -75,8 +74,8 @@ struct {
     __type(value, __u64);
 } connections_by_socket SEC(".maps");
 
-/* Bodies of functions that exist in a trusted and an untrusted form are
- * written once: `trusted` is a constant, and what it excludes is not compiled. */
+/* Functions that exist in a trusted and an untrusted form are written once. `trusted` is a
+ * constant, and unreachable code is not compiled. */
 #define READ(trusted, source, field) \
     ((trusted) ? (source)->field : BPF_CORE_READ(source, field))
 
@@ -87,7 +86,7 @@ static __always_inline bool is_tcp(const struct sock *sk, const bool trusted)
         && READ(trusted, sk, sk_protocol) == IPPROTO_TCP;
 }
 
-/* A socket of which nothing is known. */
+/* A socket without known state. */
 static const struct socket_state no_state = {};
 
 static __always_inline struct socket_state *table_state(const struct sock *sk, bool create)
@@ -100,9 +99,8 @@ static __always_inline struct socket_state *table_state(const struct sock *sk, b
     return bpf_map_lookup_elem(&sockets_by_address, &key);
 }
 
-/* A FIN takes a sequence number of its own, and the read that takes the last
- * byte before a FIN that has come moves copied_seq past both. It has where
- * nothing is left up to rcv_nxt, which counts the FIN from its arrival. */
+/* A FIN takes a sequence number. The read of the last byte before a FIN moves copied_seq past both.
+ * That is the case if nothing is left up to rcv_nxt, which includes the FIN once it has arrived. */
 static __always_inline __u32 took_fin(unsigned char state, __u32 copied_seq, __u32 rcv_nxt)
 {
     return copied_seq == rcv_nxt &&

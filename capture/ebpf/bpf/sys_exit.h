@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Hooks at the end of each system call, in two forms. What is known of a socket is kept in a table by
- * its address. */
+/* Hooks at the end of each system call, in two forms. A socket's state is kept in a table by its
+ * address. */
 #ifndef SPANWISE_SYS_EXIT_H
 #define SPANWISE_SYS_EXIT_H
 
-/* A function of its own to the verifier, which would else follow a copy of it
- * for every message. */
+/* A global function. Otherwise the verifier would check a copy of it for every message. */
 __noinline int emit_one(__u64 socket, transfer_handle handle, __u64 header)
 {
     struct socket_state *state = table_state((const struct sock *)socket, false);
@@ -23,8 +22,8 @@ struct exit_call {
     long nr;
 };
 
-/* The bytes of a message of a sendmmsg or recvmmsg, which the kernel has by now
- * written beside it. */
+/* The length of a message of a sendmmsg or recvmmsg, which the kernel has already written beside
+ * it. */
 static __always_inline __u32 message_length(__u64 entry)
 {
     __u32 length = 0;
@@ -65,7 +64,7 @@ static __always_inline int on_exit_datagram(struct sock *sk, const struct exit_c
     return 0;
 }
 
-/* Lengths are read twice and not kept: a stack is small. */
+/* Lengths are read twice instead of being stored, because the stack is small. */
 static __always_inline void on_messages(const struct sock *sk, struct transfer *transfer,
                                         __u64 array, __u32 end_seq, long messages)
 {
@@ -212,7 +211,7 @@ static __always_inline int on_state_table(const struct sock *sk, int old, int ne
     if (!is_tcp(sk, false))
         return 0;
     __u64 key = (__u64)sk;
-    if (creates_state(old, new)) /* a former socket at this address is gone */
+    if (creates_state(old, new)) /* a previous socket at this address is gone */
         bpf_map_delete_elem(&sockets_by_address, &key);
     struct socket_state *state = table_state(sk, creates_state(old, new));
     if (!state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* System calls that move bytes through sockets: their numbers, and where their
- * arguments stand in the registers of a task inside the call. */
+/* System calls that move bytes through sockets: their numbers, and the location of their arguments
+ * in the registers of a task inside the call. */
 #ifndef SPANWISE_SYSCALLS_H
 #define SPANWISE_SYSCALLS_H
 
@@ -54,10 +54,10 @@
 #error "spanwise knows the system calls of x86-64 and arm64"
 #endif
 
-/* How a call names its buffer. */
+/* How a call describes its buffer. */
 enum buffer_shape {
-    BUFFER_NONE,    /* the bytes never were in user memory (sendfile, splice) */
-    BUFFER_PLAIN,   /* argument 2 points at the bytes */
+    BUFFER_NONE,    /* the bytes were never in user memory (sendfile, splice) */
+    BUFFER_PLAIN,   /* argument 2 points to the bytes */
     BUFFER_VECTOR,  /* argument 2 is an iovec array, argument 3 its length */
     BUFFER_MESSAGE, /* argument 2 is a msghdr */
     BUFFER_MESSAGES /* argument 2 is a mmsghdr array, argument 3 its length */

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Logical tasks: what a language's runtime itself considers current when a thread of it
- * makes a system call (a goroutine, an asyncio task, a virtual thread). It is read out of
- * the process's memory, beginning at the thread pointer, by a rule that user space has made
- * for that process. One file a runtime.
+/* Logical tasks: what a language runtime considers current when one of its threads makes a system
+ * call (a goroutine, an asyncio task, a virtual thread). It is read from the process's memory,
+ * starting at the thread pointer, by a rule that user space made for that process. There is one
+ * file for each runtime.
  *
- * Most processes have no rule. A socket remembers that of its process, so that they pay two
- * comparisons. */
+ * Most processes have no rule. A socket remembers that, so they only pay for two comparisons. */
 #ifndef SPANWISE_TASK_H
 #define SPANWISE_TASK_H
 
-/* The layout is known to src/kernel/tasks.rs. */
+/* src/kernel/tasks.rs knows this layout. */
 enum task_kind {
     TASK_NONE,
     TASK_GO,
     TASK_PYTHON,
     TASK_JVM,
-    TASK_TOLD, /* nothing is known but what the program says */
+    TASK_TOLD, /* only what the program itself reports */
 };
 
 #define TASK_OFFSETS 12
@@ -23,15 +22,15 @@ enum task_kind {
 
 struct task_rule {
     __u32 kind;
-    __s32 offset[TASK_OFFSETS]; /* of fields; what each is, the runtime's file says */
+    __s32 offset[TASK_OFFSETS]; /* of fields; the runtime's file defines them */
     __u32 pad;
     __u64 address[TASK_ADDRESSES]; /* in the process's memory, likewise */
 };
 
 struct task_ids {
-    __u64 task; /* 0: not known */
-    __u64 parent; /* the task that made it; 0: not known */
-    __u64 loop; /* a loop of C makes the call, which calls tasks back: its rule says more */
+    __u64 task; /* 0: unknown */
+    __u64 parent; /* the task that created it; 0: unknown */
+    __u64 loop; /* a native event loop makes the call and calls tasks back; its rule has more */
 };
 
 struct {
@@ -42,16 +41,16 @@ struct {
     __type(value, struct task_rule);
 } task_rules SEC(".maps");
 
-/* Another one whenever a process has got a rule; 0 while none has. In a map of its own,
- * for user space can write it only as a whole. */
+/* Changes whenever a process gets a rule; 0 while none has one. In a separate map, because user
+ * space can only write the map as a whole. */
 __u64 task_rules_generation SEC(".data.tasks") = 0;
 
-/* What one read of a task passes to the reader of its runtime. */
+/* Input and output of the reader of a runtime. */
 struct task_lookup {
-    __u64 thread; /* as bpf_get_current_pid_tgid has it */
-    __u64 written; /* address of the socket that is written; 0: none is */
-    __u64 has_rule; /* told back, */
-    struct task_ids ids; /* as these */
+    __u64 thread; /* in the format of bpf_get_current_pid_tgid */
+    __u64 written; /* address of the socket that is written; 0: none */
+    __u64 has_rule; /* output: */
+    struct task_ids ids; /* the result */
 };
 PASSED(task_lookup)
 
@@ -66,7 +65,7 @@ static __always_inline __u32 process_of(const struct task_lookup *lookup)
 #define THREAD_POINTER thread.uw.tp_value
 #endif
 
-/* The thread pointer of the thread that runs. */
+/* The thread pointer of the current thread. */
 static __always_inline __u64 thread_pointer(void)
 {
     if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf))
@@ -74,15 +73,15 @@ static __always_inline __u64 thread_pointer(void)
     return BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), THREAD_POINTER);
 }
 
-/* Where thread-specific data of glibc is: the first places of rules that begin there. Data of
- * the first keys lie in the thread's descriptor itself. */
+/* The location of glibc's thread-specific data: the first offsets of rules that start there. Data
+ * of the first keys is in the thread's descriptor itself. */
 enum task_glibc {
-    TASK_GLIBC_BLOCK, /* from the thread pointer: pointer to the data of some keys (0: it is the
-                       * thread pointer), */
-    TASK_GLIBC_DATA, /* there: the data of one */
+    TASK_GLIBC_BLOCK, /* from the thread pointer: pointer to the data of some keys (0: the
+                       * thread pointer itself), */
+    TASK_GLIBC_DATA, /* there: the data of one key */
 };
 
-/* 0 where the thread has none. */
+/* 0 if the thread has no data. */
 static __always_inline __u64 thread_data(const struct task_rule *rule)
 {
     __u64 block = thread_pointer(), data;
@@ -98,7 +97,7 @@ static __always_inline __u64 thread_data(const struct task_rule *rule)
 #include "task_jvm.h"
 #include "task_told.h"
 
-/* A function of its own to the verifier: it is followed once, not in every program. */
+/* A global function: verified once, not in every program. */
 __noinline int read_task(task_lookup_handle handle)
 {
     struct task_lookup *lookup = passed_task_lookup(handle);
@@ -127,8 +126,8 @@ __noinline int read_task(task_lookup_handle handle)
     return 0;
 }
 
-/* The task that uses a socket now; `written` is its address where it is written. Nothing
- * is changed where it is not known. */
+/* The task that uses a socket now. `written` is the socket's address if it is written. Nothing
+ * changes if the task is unknown. */
 static __always_inline void find_task(struct socket_state *state, __u64 thread, __u64 written,
                                       struct task_ids *ids)
 {
@@ -150,7 +149,7 @@ static __always_inline void find_task(struct socket_state *state, __u64 thread, 
     }
 }
 
-/* The task that runs now, where no socket is at hand. */
+/* The current task, if there is no socket. */
 static __always_inline void find_task_here(__u64 thread, __u64 written, struct task_ids *ids)
 {
     if (!task_rules_generation)
@@ -163,7 +162,7 @@ static __always_inline void find_task_here(__u64 thread, __u64 written, struct t
     *ids = lookup->ids;
 }
 
-/* A socket is closed: its address may be another one's soon. */
+/* A socket is closed. Its address may be reused soon. */
 static __always_inline void forget_owner(const struct sock *sk)
 {
     __u64 address = (__u64)sk;

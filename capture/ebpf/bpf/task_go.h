@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Goroutines. The thread-local variable of Go's runtime points at the runtime.g of what
- * runs; its number and that of the goroutine that made it are fields of that. Numbers are
- * never used again.
+/* Goroutines. A thread-local variable of Go's runtime points to the current runtime.g. Its fields
+ * contain the goroutine's number and that of its creator. Numbers are never reused.
  *
- * Some connections are written by goroutines of their own, for whoever asks. Who that is,
- * functions of net/http and gRPC tell: task_go_clients.h. */
+ * Some connections are written by their own goroutines on behalf of others. Functions of net/http
+ * and gRPC reveal for whom: task_go_clients.h. */
 #ifndef SPANWISE_TASK_GO_H
 #define SPANWISE_TASK_GO_H
 
-/* Places in task_rule.offset. */
+/* Indexes in task_rule.offset. */
 enum task_go {
     TASK_GO_G, /* of the variable, from the thread pointer */
     TASK_GO_NUMBER, /* of runtime.g: goid, */
@@ -17,21 +16,21 @@ enum task_go {
     TASK_GO_CURRENT, /* and of runtime.m: curg */
     TASK_GO_HTTP_CONN, /* of net/http.persistConn: conn */
     TASK_GO_STREAM_NUMBER, /* of gRPC's streams: id, */
-    TASK_GO_STREAM_INDIRECT, /* 1 where their first field points at what has that, */
-    TASK_GO_STREAM_CLIENT, /* and of those of clients: ct */
+    TASK_GO_STREAM_INDIRECT, /* 1 if their first field points to the struct that has it, */
+    TASK_GO_STREAM_CLIENT, /* and of client streams: ct */
     TASK_GO_CLIENT_CONN, /* of gRPC's http2Client: conn */
     TASK_GO_SERVER_CONN, /* of gRPC's http2Server: conn */
-    TASK_GO_BIRTHS, /* no offset: 1 where goroutines are seen to be made */
+    TASK_GO_BIRTHS, /* no offset: 1 if the creation of goroutines is observed */
 };
 
-/* For whom a connection's own goroutine writes next. */
+/* The goroutine on whose behalf a connection's own goroutine writes next. */
 struct go_owner {
     struct task_ids ids;
     __u32 process;
     __u32 written; /* it has been written: what follows is the rest */
 };
-/* By the address of their socket. Those that have been written stay until the socket is
- * closed, so that the writer is not taken for whom it writes for. */
+/* By socket address. Entries stay after the write until the socket is closed, so that the writing
+ * goroutine is not taken for the owner. */
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, 65536);
@@ -54,10 +53,10 @@ struct {
     __type(value, struct go_birth);
 } go_births SEC(".maps");
 
-/* The most generations that are told of. */
+/* Maximum number of ancestors that are reported. */
 #define GO_GENERATIONS 6
 
-/* Tells user space of a task: its parent, or a connection's stream. */
+/* Reports a task: its parent, or a connection's stream. */
 static __always_inline bool tell_task(__u64 process, const struct task_ids *ids,
                                       __u64 connection, __u32 stream)
 {
@@ -75,7 +74,7 @@ static __always_inline bool tell_task(__u64 process, const struct task_ids *ids,
     return true;
 }
 
-/* Tells of whom a goroutine comes from, each once, when it is about to matter. */
+/* Reports the ancestors of a goroutine, each once, when they are about to matter. */
 static __always_inline void go_tell_ancestors(__u64 process, __u64 goroutine)
 {
     for (int i = 0; i < GO_GENERATIONS; i++) {
@@ -106,15 +105,15 @@ static __always_inline void go_running(const struct task_rule *rule, struct task
     if (bpf_probe_read_user(&g, 8, (void *)(thread_pointer() + (__s64)rule->offset[TASK_GO_G]))
         || go_numbers(rule, g, ids))
         return;
-    /* In a call of C the thread is on a stack without a number: whose call it is, its
-     * runtime.m tells. */
+    /* During a C call, the thread is on a stack without a number. Its runtime.m says which
+     * goroutine called. */
     if (bpf_probe_read_user(&m, 8, (void *)(g + rule->offset[TASK_GO_M]))
         || bpf_probe_read_user(&g, 8, (void *)(m + rule->offset[TASK_GO_CURRENT])) || !g)
         return;
     go_numbers(rule, g, ids);
 }
 
-/* For whom the goroutine that runs uses a socket: itself, unless it writes for others. */
+/* On whose behalf the current goroutine uses a socket: its own, unless it writes for others. */
 static __always_inline void go_current(const struct task_rule *rule, struct task_lookup *lookup)
 {
     __u64 written = lookup->written;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Probes at functions of Go programs that say for which goroutine a connection, or a
- * stream of one, is written or read. */
+/* Probes on functions of Go programs that reveal for which goroutine a connection, or a stream of
+ * one, is written or read. */
 #ifndef SPANWISE_TASK_GO_CLIENTS_H
 #define SPANWISE_TASK_GO_CLIENTS_H
 
 #if defined(__TARGET_ARCH_x86)
-/* The register ABI (go.dev/s/regabi). */
+/* Go's register ABI (go.dev/s/regabi). */
 #define GO_ARG1(context) ((context)->ax)
 #define GO_ARG2(context) ((context)->bx)
 #define GO_ARG3(context) ((context)->cx)
@@ -21,17 +21,17 @@
 #define GO_GOROUTINE(context) ((context)->user_regs.regs[28])
 #endif
 
-/* The value of an interface, behind its type. */
+/* The value word of an interface, after its type word. */
 #define GO_INTERFACE_VALUE 8
-/* poll.FD, with which net.netFD begins: a mutex of two words, then the number. */
+/* poll.FD, the first field of net.netFD: a mutex of two words, then the descriptor. */
 #define GO_POLL_FD_NUMBER 16
 #define GO_MOST_DESCRIPTORS (1 << 20)
-/* Connections that wrap others. */
+/* Maximum number of wrapped connections that are followed. */
 #define GO_MOST_WRAPPED 4
 
-/* The socket under a net.Conn of this value, 0 where it is not found. A TCPConn begins
- * with the address of its netFD; what wraps another, as tls.Conn, with that: an interface,
- * whose type is at an address that has no descriptor's number in that place. */
+/* The socket of a net.Conn with this value; 0 if it is not found. A TCPConn begins with the address
+ * of its netFD. A wrapper such as tls.Conn begins with an interface. There, the type's memory does
+ * not contain a valid descriptor at that offset. */
 __noinline __u64 go_socket(__u64 value)
 {
     for (int i = 0; i < GO_MOST_WRAPPED; i++) {
@@ -52,8 +52,8 @@ __noinline __u64 go_socket(__u64 value)
     return 0;
 }
 
-/* The rule of a process of Go, and the numbers of the goroutine in a function's registers;
- * 0 where they are not known. */
+/* The rule of a Go process, and the numbers of the goroutine in a function's registers; 0 if
+ * unknown. */
 static __always_inline struct task_rule *go_caller(struct pt_regs *context, __u32 process,
                                                    struct task_ids *ids)
 {
@@ -63,8 +63,8 @@ static __always_inline struct task_rule *go_caller(struct pt_regs *context, __u3
     return rule;
 }
 
-/* (*net/http.persistConn).roundTrip(pc, request): the request will be written by the
- * connection's own goroutine. */
+/* (*net/http.persistConn).roundTrip(pc, request): the connection's own goroutine will write the
+ * request. */
 SEC("?uprobe")
 int go_http_round_trip(struct pt_regs *context)
 {
@@ -83,7 +83,7 @@ int go_http_round_trip(struct pt_regs *context)
     return 0;
 }
 
-/* What a connection's own goroutine writes, it writes for others. */
+/* Marks a connection whose own goroutine writes for others. */
 static __always_inline void go_is_shared(__u32 process, __u64 socket)
 {
     struct go_owner *known = bpf_map_lookup_elem(&go_owners, &socket);
@@ -93,12 +93,12 @@ static __always_inline void go_is_shared(__u32 process, __u64 socket)
     bpf_map_update_elem(&go_owners, &socket, &others, BPF_ANY);
 }
 
-/* A goroutine works on a stream of the connection whose net.Conn is here. */
+/* A goroutine works on a stream of the connection with this net.Conn. */
 static __always_inline int go_owns(__u32 process, const struct task_rule *rule,
                                    const struct task_ids *ids, __u64 conn, __u32 stream)
 {
     __u64 value;
-    /* Streams that clients open have odd numbers (RFC 9113, section 5.1.1). */
+    /* Streams opened by clients have odd numbers (RFC 9113, section 5.1.1). */
     if (!(stream & 1) || bpf_probe_read_user(&value, 8, (void *)(conn + GO_INTERFACE_VALUE)))
         return 0;
     __u64 socket = go_socket(value);
@@ -112,7 +112,7 @@ static __always_inline int go_owns(__u32 process, const struct task_rule *rule,
     return 0;
 }
 
-/* The number of a stream of gRPC; 0 where it cannot be read. */
+/* The number of a gRPC stream; 0 if it cannot be read. */
 static __always_inline __u32 go_stream_number(const struct task_rule *rule, __u64 stream)
 {
     __u32 number;
@@ -124,8 +124,7 @@ static __always_inline __u32 go_stream_number(const struct task_rule *rule, __u6
     return number;
 }
 
-/* (*transport.http2Client).NewStream returns a stream, whose frames another goroutine
- * writes. */
+/* (*transport.http2Client).NewStream returns a stream, whose frames another goroutine writes. */
 SEC("?uprobe")
 int go_grpc_new_stream_end(struct pt_regs *context)
 {
@@ -141,8 +140,7 @@ int go_grpc_new_stream_end(struct pt_regs *context)
                    go_stream_number(rule, stream));
 }
 
-/* (*grpc.Server).handleStream(server, transport, stream): what another goroutine has read
- * is handled. */
+/* (*grpc.Server).handleStream(server, transport, stream) handles what another one has read. */
 SEC("?uprobe")
 int go_grpc_handle_stream(struct pt_regs *context)
 {
@@ -155,7 +153,7 @@ int go_grpc_handle_stream(struct pt_regs *context)
                    go_stream_number(rule, GO_ARG4(context)));
 }
 
-/* What leads from a responseWriter of HTTP/2 to its stream, and the stream's own fields. */
+/* The fields from an HTTP/2 responseWriter to its stream, and the stream's own fields. */
 #define GO_HTTP2_STREAM_NUMBER 8
 #define GO_HTTP2_SERVER_CONN 16
 

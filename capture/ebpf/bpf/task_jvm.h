@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Virtual threads of HotSpot. The thread's JavaThread is found in the thread-specific data
- * of glibc, where the virtual machine keeps it for signal handlers. It knows the number of
- * the thread that runs on it (for monitors), which is never used again; and that thread
- * as an object, which is another one than its own where it is a virtual thread. */
+/* Virtual threads of HotSpot. The thread's JavaThread is in glibc's thread-specific data, where the
+ * virtual machine keeps it for signal handlers. It contains the number of the thread that runs on
+ * it (for monitors), which is never reused, and that thread's object. The object differs from the
+ * JavaThread's own if it is a virtual thread. */
 #ifndef SPANWISE_TASK_JVM_H
 #define SPANWISE_TASK_JVM_H
 
-/* Places in task_rule.offset. */
+/* Indexes in task_rule.offset. */
 enum task_jvm {
     TASK_JVM_OWN = TASK_GLIBC_DATA + 1, /* of JavaThread, to which that points: _threadObj, a
-                                         * handle: pointer to where the object's address is, */
+                                         * handle: pointer to the object's address, */
     TASK_JVM_CURRENT, /* _vthread, likewise, */
     TASK_JVM_NUMBER, /* _monitor_owner_id */
-    TASK_JVM_COLOUR, /* bits of an object's address that say nothing of where it is */
+    TASK_JVM_COLOUR, /* number of bits of an object's address that are not part of the location */
 };
 
-/* Of a thread that ran no virtual one when it was looked at: where it has its number, and
- * which one it had. As long as it has that, it runs none. */
+/* A thread that ran no virtual thread when it was last checked: the address of its number, and the
+ * number at that time. As long as the number is the same, it runs none. */
 struct jvm_thread {
     __u64 number_at;
     __u64 number;
-    __u64 generation; /* of the rules, as of then */
+    __u64 generation; /* of the rules at that time */
 };
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -29,7 +29,7 @@ struct {
     __type(value, struct jvm_thread);
 } jvm_threads SEC(".maps");
 
-/* Most calls are a platform thread's: this finds that with one read instead of seven. */
+/* Most calls are made by platform threads. This detects them with one read instead of seven. */
 static __always_inline bool jvm_runs_itself(__u64 thread)
 {
     __u64 number;
@@ -38,7 +38,7 @@ static __always_inline bool jvm_runs_itself(__u64 thread)
         && !bpf_probe_read_user(&number, 8, (void *)known->number_at) && number == known->number;
 }
 
-/* A thread ends: another one may get its number, and be anything. */
+/* A thread ends. Another kind of thread may get its id. */
 static __always_inline void jvm_thread_ends(__u64 thread)
 {
     if (task_rules_generation)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Where Python makes a context, or a greenlet: by which other one it is made. */
+/* Python creates a context or a greenlet: reports which one created it. */
 #ifndef SPANWISE_TASK_MADE_H
 #define SPANWISE_TASK_MADE_H
 
@@ -23,7 +23,7 @@ int python_context_made(struct pt_regs *context)
     event->task = made;
     if (rule->address[TASK_PYTHON_LOOP])
         event->connection = python_reading(thread, PT_REGS_SP(context));
-    /* What a greenlet does is not told by who has made it: it may be a pool's. */
+    /* A greenlet's creator does not determine its work: the greenlet may belong to a pool. */
     event->extra = type != rule->address[TASK_PYTHON_CONTEXT_TYPE];
     event->parent_task = python_task(rule);
     bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);

@@ -1,43 +1,42 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Contexts of Python (contextvars): asyncio tasks and callbacks each have their own. The
- * thread's PyThreadState is found as PyGILState_Ensure finds it, in the thread-specific
- * data of glibc: it stays there while the interpreter's lock is given up.
+/* Python contexts (contextvars): asyncio tasks and callbacks each have their own. The thread's
+ * PyThreadState is found like PyGILState_Ensure does, in glibc's thread-specific data. It stays
+ * there while the interpreter's lock is released.
  *
- * Greenlets (gevent, eventlet) have no context that anybody has entered. Which of them runs
- * in a thread is in a thread-local variable of their library; every thread's main greenlet
- * is the thread itself. */
+ * Greenlets (gevent, eventlet) have no entered context. Their library keeps the current one of each
+ * thread in a thread-local variable. Every thread's main greenlet is the thread itself. */
 #ifndef SPANWISE_TASK_PYTHON_H
 #define SPANWISE_TASK_PYTHON_H
 
-/* Places in task_rule.offset. */
+/* Indexes in task_rule.offset. */
 enum task_python {
     TASK_PYTHON_CONTEXT = TASK_GLIBC_DATA + 1, /* of PyThreadState, to which that points:
                                                 * context */
     TASK_PYTHON_TYPE, /* of PyObject: ob_type */
     TASK_PYTHON_ENTERED, /* of PyContext: ctx_entered */
-    TASK_PYTHON_VECTOR, /* from the thread pointer: pointer to the dtv, where the blocks of
-                         * libraries' thread-local variables are listed; */
-    TASK_PYTHON_MODULE, /* which of these is that of greenlets' library (0: there is none); */
-    TASK_PYTHON_GREENLETS, /* in the block: pointer to what it knows of the thread */
+    TASK_PYTHON_VECTOR, /* from the thread pointer: pointer to the dtv, the list of blocks
+                         * of thread-local variables; */
+    TASK_PYTHON_MODULE, /* which of these is that of the greenlet library (0: there is none); */
+    TASK_PYTHON_GREENLETS, /* in the block: pointer to the library's state of the thread */
 };
-/* Places in task_rule.address. */
+/* Indexes in task_rule.address. */
 enum task_python_address {
     TASK_PYTHON_CONTEXT_TYPE, /* PyContext_Type */
-    TASK_PYTHON_LOOP, /* where the code of uvloop begins (0: there is none), */
-    TASK_PYTHON_LOOP_END, /* and ends */
+    TASK_PYTHON_LOOP, /* start of uvloop's code (0: there is none), */
+    TASK_PYTHON_LOOP_END, /* and its end */
     TASK_PYTHON_GREENLET_TYPE, /* PyGreenlet_Type */
 };
 
-/* An entry of the dtv (glibc): a block's address, and what is freed with it. Before the
- * first one is how many there are. */
+/* An entry of the dtv (glibc): a block's address, and what to free with it. The entry before the
+ * first contains their number. */
 #define DTV_ENTRY_BYTES 16
 
-/* uvloop reads in no context, and then calls what has waited for it. Whatever that makes
- * is made inside of the call: the function that has read, uv__read, has not returned. So
- * where its call of read(2) had its return address, that of the callback is. */
+/* uvloop reads in no context, and then calls whatever has waited for the data. All calls of that
+ * callback are made before the function that has read, uv__read, returns. So a call belongs to the
+ * read if the stack slot of the read's return address still contains the same address. */
 struct python_read {
     __u64 connection;
-    __u64 slot; /* in the thread's stack: the return address, */
+    __u64 slot; /* in the thread's stack: the slot of the return address, */
     __u64 returns; /* which was this */
 };
 struct {
@@ -47,13 +46,13 @@ struct {
     __type(value, struct python_read);
 } python_reads SEC(".maps");
 
-/* Words of the stack, from its top, among which the return address is. */
+/* Number of words at the top of the stack that are searched for the return address. */
 #define PYTHON_STACK_WORDS 12
-/* A function is no longer than this. */
+/* Maximum size of a function. */
 #define PYTHON_FUNCTION_BYTES 4096
 
-/* 0 where there is none. One that nobody has entered is the thread's own: who uses that
- * is not told from the thread, and how it came to be was not seen. */
+/* 0 if there is none. A context that nobody has entered is the thread's own. It says nothing about
+ * who uses it, and its creation was not seen. */
 static __always_inline __u64 python_context(const struct task_rule *rule)
 {
     __u64 state = thread_data(rule), context, type;
@@ -68,7 +67,7 @@ static __always_inline __u64 python_context(const struct task_rule *rule)
     return entered ? context : 0;
 }
 
-/* 0 where the thread's main one runs, or none ever did. */
+/* 0 if the thread's main greenlet runs, or there never was another. */
 static __always_inline __u64 python_greenlet(const struct task_rule *rule)
 {
     __u32 module = rule->offset[TASK_PYTHON_MODULE];
@@ -90,8 +89,8 @@ static __always_inline __u64 python_greenlet(const struct task_rule *rule)
     return greenlets.current;
 }
 
-/* What a thread works at. A context that is entered goes before a greenlet: SQLAlchemy runs
- * greenlets inside of asyncio's tasks. */
+/* The current task of a thread. An entered context has priority over a greenlet, because SQLAlchemy
+ * runs greenlets inside asyncio tasks. */
 static __always_inline __u64 python_task(const struct task_rule *rule)
 {
     __u64 context = python_context(rule);
@@ -104,8 +103,8 @@ static __always_inline void python_current(const struct task_rule *rule, struct 
     ids->loop = !ids->task && rule->address[TASK_PYTHON_LOOP];
 }
 
-/* A loop has read from a connection; `stack` is its thread's stack pointer. A function of
- * its own to the verifier. */
+/* An event loop has read from a connection. `stack` is its thread's stack pointer. A global
+ * function. */
 __noinline int python_has_read(__u64 thread, __u64 connection, __u64 stack)
 {
     __u32 process = thread >> 32;
@@ -130,7 +129,7 @@ __noinline int python_has_read(__u64 thread, __u64 connection, __u64 stack)
     return 0;
 }
 
-/* The connection for which a loop has called back what runs now; 0: for none. */
+/* The connection for which an event loop runs the current callback; 0: none. */
 static __always_inline __u64 python_reading(__u64 thread, __u64 stack)
 {
     __u64 returns;

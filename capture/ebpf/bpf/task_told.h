@@ -1,48 +1,48 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Work that a program itself says is handed between its threads, in a table that it keeps
- * in its memory (docs/task-table.md): for each thread, or logical task, what it works on,
- * and by whom and when that was handed over. It is read by the thread that has written it,
- * during that thread's own call, so never half of it. */
+/* Work items that a program itself reports, in a table in its memory (docs/task-table.md): for each
+ * thread or logical task, what it works on, and by whom and when that was handed over. The table is
+ * read during a call of the thread that wrote the entry, so never half-written. */
 #ifndef SPANWISE_TASK_TOLD_H
 #define SPANWISE_TASK_TOLD_H
 
-/* Places in task_rule.offset, the last of them: a runtime's own come first. */
+/* Indexes in task_rule.offset, the last of them. A runtime's own come first. */
 enum task_told {
-    TASK_TOLD_BITS = 10, /* of a place in the table, which has 1 << that many; 0: none */
+    /* number of bits of an index in the table, which has 1 << that many; 0: none */
+    TASK_TOLD_BITS = 10,
     TASK_TOLD_SLOT = 11, /* bytes of a slot */
 };
-/* Places in task_rule.address. */
+/* Indexes in task_rule.address. */
 enum task_told_address {
-    TASK_TOLD_KEYS = 0, /* whose each slot is */
+    TASK_TOLD_KEYS = 0, /* the owner of each slot */
     TASK_TOLD_SLOTS = 1,
 };
 
-/* Keys that are looked at; the table has as many beyond its last place. */
+/* Maximum number of keys that are compared. The table has as many additional slots at its end. */
 #define TOLD_PROBES 4
-/* Of a key: it is a logical task's number, not a thread's. */
+/* Flag of a key: it is a logical task's number, not a thread's. */
 #define TOLD_LOGICAL (1ULL << 63)
-/* Of a number of work, in events: it is one. */
+/* Flag of a task number in events: it is a work item. */
 #define TOLD_WORK (1ULL << 62)
-/* And in the table, too: it is what a thread does by itself, and nobody has handed it over, */
+/* Also in the table: the thread's own work, which nobody handed over, */
 #define TOLD_OWN (1ULL << 61)
-/* or who has started the thread. */
+/* or the creator of the thread. */
 #define TOLD_STARTED (1ULL << 60)
-/* Of a key of what was told: that it is a thread's. */
+/* Flag of a key of reported work: it is a thread's. */
 #define TOLD_WHOSE (1ULL << 63)
 #define TOLD_SPREAD 0x9e3779b97f4a7c15ULL
 
 struct told_slot {
     __u64 work;
-    __u64 hops; /* how many follow */
+    __u64 hops; /* number of hops that follow */
 };
 struct told_hop {
     __u64 nano; /* when the work was handed over, */
-    __u64 origin; /* in the course of this */
+    __u64 origin; /* in the course of this work */
 };
-/* Hops that a slot holds at most. */
+/* Maximum number of hops in a slot. */
 #define TOLD_HOPS 14
 
-/* Work that user space knows. */
+/* Work items that user space knows. */
 struct told_key {
     __u64 work;
     __u64 process;
@@ -54,7 +54,7 @@ struct {
     __type(value, __u64);
 } told_works SEC(".maps");
 
-/* The thread's number as the process sees it. */
+/* The thread's id in the process's namespace. */
 static __always_inline __u64 told_thread(void)
 {
     struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -67,8 +67,9 @@ static __always_inline __u64 told_thread(void)
     return (__u32)number.nr;
 }
 
-/* Tells user space of work, once; false where it knew. By whose work it was handed over, or
- * where that is no work, which logical task of the thread's has it. */
+/* Reports a work item once. Returns false if user space already knew it. The event contains the
+ * work item in whose course it was handed over, or if there was none, the thread's logical
+ * task. */
 static __always_inline bool told_tell(__u64 process, __u64 work, __u64 origin, __u64 nano)
 {
     struct told_key key = { .work = origin & TOLD_WORK ? work : work | TOLD_WHOSE,
@@ -90,13 +91,13 @@ static __always_inline bool told_tell(__u64 process, __u64 work, __u64 origin, _
     return true;
 }
 
-/* What the thread works on, where the table says something; else nothing is changed. */
+/* The current work item of the thread according to the table. Nothing changes if there is none. */
 static __always_inline void told_current(const struct task_rule *rule, struct task_lookup *lookup)
 {
     __u64 keys[TOLD_PROBES];
     struct told_slot slot;
     __u32 bits = rule->offset[TASK_TOLD_BITS] & 31;
-    if (!bits) /* no table: nothing else is worth a look */
+    if (!bits) /* no table: done */
         return;
     __u64 key = lookup->ids.task ? lookup->ids.task | TOLD_LOGICAL : told_thread();
     if (!key)

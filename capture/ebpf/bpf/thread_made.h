@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Where a process makes a thread: on which thread, and in which logical task; and where one
- * ends, for a pool's workers do not. Told of processes only that need it; the first program
+/* A process creates a thread: on which thread, and in which logical task. And the end of a thread,
+ * which a pool's workers do not reach. Only reported for processes that need it. The first program
  * is attached when one does. */
 #ifndef SPANWISE_THREAD_MADE_H
 #define SPANWISE_THREAD_MADE_H

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What TLS libraries are given to encrypt and give decrypted.
+/* The plaintext that TLS libraries encrypt and decrypt.
  *
- * Which socket a session's bytes go through is known in one of two ways. Nested:
- * the library's thread uses the socket inside the call. Loose: the program moves
- * the bytes between socket and library itself (Node.js, asyncio); then the thread
- * that has just received from a socket hands that to the session next.
+ * The socket of a session is found in one of two ways. Nested: the library's thread uses the socket
+ * inside the call. Loose: the program moves the bytes between socket and library itself (Node.js,
+ * asyncio). Then a thread that has just received from a socket passes the data to the session next.
  *
- * Which TLS record plaintext came in, and so at which sequence number, follows
- * from the headers of the records that a socket received (tls_records.h). */
+ * The headers of the records that a socket received determine the TLS record of plaintext, and so
+ * its sequence number (tls_records.h). */
 #ifndef SPANWISE_TLS_H
 #define SPANWISE_TLS_H
 
 #include "tls_records.h"
 
-/* Set by user space while any library has probes; in a map of its own, for it
- * can be written only as a whole. */
+/* Set by user space while any library has probes. In a separate map, because user space can only
+ * write the map as a whole. */
 __u64 tls_attached SEC(".data.tls") = 0;
-/* Calls that moved plaintext of sessions whose socket is not known. */
+/* Calls that moved plaintext of sessions whose socket is unknown. */
 
-/* Processes whose plaintext is not looked at. */
+/* Processes whose plaintext is not reported. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 4096);
@@ -26,7 +25,7 @@ struct {
     __type(value, __u8);
 } tls_ignored_processes SEC(".maps");
 
-/* Processes some of whose threads have a tls_thread. */
+/* Processes with a thread that has a tls_thread. */
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, 16384);
@@ -34,7 +33,7 @@ struct {
     __type(value, __u8);
 } tls_users SEC(".maps");
 
-/* Another one whenever a process becomes one. In a map of its own, as tls_attached. */
+/* Changes whenever a process is added. In a separate map, like tls_attached. */
 __u32 tls_users_generation SEC(".data.tls_users") = 1;
 
 static __always_inline void tls_used_by(__u32 process)
@@ -46,31 +45,32 @@ static __always_inline void tls_used_by(__u32 process)
     __sync_fetch_and_add(&tls_users_generation, 1);
 }
 
-/* Stands for the connection of a session whose socket is not looked at. */
+/* In place of the connection of a session whose socket is filtered out. */
 #define TLS_LEFT_OUT 0xffffffffffffffffull
 
-/* A call into a library that has not returned. */
+/* A library call that has not returned. */
 struct tls_call {
     __u64 session; /* the library's object; 0: no call */
     __u64 buffer;
-    __u64 result; /* where the library writes how many bytes; 0: it returns it */
+    /* address at which the library writes the number of bytes; 0: it returns the number */
+    __u64 result;
     __u64 connection; /* used inside the call; 0: none yet */
     __u64 time_nano;
     __u32 seq;
     __u32 srtt_eighth_micros;
     __u32 retransmits;
     __u8 sent;
-    __u8 header; /* a record's header was read by itself: seq is its */
+    __u8 header; /* a record's header was read separately: seq is the header's */
 };
 
-/* What a thread is doing. */
+/* The state of a thread. */
 struct tls_thread {
     struct tls_call call;
-    /* The call inside which that one was made: libraries call programs back, and
-     * those may write at once. */
+    /* The call inside which the current one was made: libraries call programs back, and these may
+     * write at once. */
     struct tls_call outer;
-    /* Loose: the last socket that it received a TLS record from. */
-    __u64 received_connection; /* 0: none, or handed over already */
+    /* Loose: the last socket from which the thread received a TLS record. */
+    __u64 received_connection; /* 0: none, or already passed on */
 };
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -84,18 +84,18 @@ struct tls_session_key {
     __u64 process;
 };
 struct tls_session {
-    __u64 connection; /* 0: not known */
-    __u32 sent; /* plaintext so far, wrapping */
+    __u64 connection; /* 0: unknown */
+    __u32 sent; /* plaintext bytes so far, wrapping */
     __u32 received;
-    __u32 record_seq; /* where in the record the next plaintext stands */
+    __u32 record_seq; /* position of the next plaintext within its record */
     __u32 turn_bytes;
     __u32 srtt_eighth_micros;
     __u32 retransmits;
     __u8 direction;
-    __u8 begun; /* a record's header was read, and nothing of the record yet */
+    __u8 begun; /* a record's header was read, but nothing of the record yet */
     __u8 loose;
-    __u8 has_read; /* loose: plaintext that it gave was seen */
-    __u8 stepwise; /* it reads headers by themselves, and so record by record */
+    __u8 has_read; /* loose: plaintext from it was seen */
+    __u8 stepwise; /* it reads headers separately, and so record by record */
     __u8 batches; /* see socket_state */
     __u8 head; /* likewise */
 };
@@ -106,7 +106,7 @@ struct {
     __type(value, struct tls_session);
 } tls_sessions SEC(".maps");
 
-/* A thread without any of this. */
+/* A thread without state. */
 static const struct tls_thread no_thread = {};
 
 static __always_inline struct tls_thread *tls_thread_of(__u64 task, bool create)
@@ -119,7 +119,7 @@ static __always_inline struct tls_thread *tls_thread_of(__u64 task, bool create)
     return bpf_map_lookup_elem(&tls_threads, &task);
 }
 
-/* The same of a thread that uses this socket. Most are of processes that use no library. */
+/* The same for a thread that uses this socket. Most belong to processes without a library. */
 static __always_inline struct tls_thread *tls_thread_at(struct socket_state *state, __u64 task)
 {
     __u32 generation = tls_users_generation;
@@ -134,7 +134,7 @@ static __always_inline struct tls_thread *tls_thread_at(struct socket_state *sta
     return thread;
 }
 
-/* Tells of the records that a transfer sent. */
+/* Reports the records that a transfer sent. */
 static __always_inline void tls_tell_records(const struct tls_stream *stream, __u32 first,
                                              const struct transfer *transfer)
 {
@@ -184,7 +184,7 @@ static __always_inline bool tls_covers_loose(struct socket_state *state,
     return inbound->bound;
 }
 
-/* A library uses a socket that is not looked at: neither is its session. */
+/* A library uses a socket that is filtered out. So its session is, too. */
 static __always_inline void tls_left_out(struct socket_state *state, __u64 task)
 {
     if (!tls_attached)
@@ -198,8 +198,8 @@ static __always_inline void tls_left_out(struct socket_state *state, __u64 task)
     thread->received_connection = 0;
 }
 
-/* Whether a transfer is a TLS library's whose plaintext is reported: then it
- * only says to which socket that belongs. */
+/* Whether a transfer belongs to a TLS library whose plaintext is reported. Then it only determines
+ * the session's socket. */
 static __noinline bool tls_covers(struct socket_state *state, const struct transfer *transfer,
                                   __u64 array, int shape)
 {
@@ -209,8 +209,8 @@ static __noinline bool tls_covers(struct socket_state *state, const struct trans
             return true;
         return tls_covers_loose(state, transfer, array, shape);
     }
-    /* Libraries read a record's header by itself: the last one read is that of
-     * the record that the call returns, whatever records came before it. */
+    /* Libraries read a record's header separately. The last header read is that of the record that
+     * the call returns, whatever records came before. */
     struct tls_call *open = &thread->call;
     bool header = !transfer->sent && transfer->length == TLS_RECORD_HEADER;
     if (transfer->sent == open->sent && (header || !open->connection)) {
@@ -221,8 +221,7 @@ static __noinline bool tls_covers(struct socket_state *state, const struct trans
         open->srtt_eighth_micros = transfer->srtt_eighth_micros;
         open->retransmits = transfer->retransmits;
     }
-    /* One that reads ahead takes several records at once, and returns them one
-     * by one. */
+    /* A library that reads ahead reads several records at once, and returns them one by one. */
     struct tls_stream *stream =
         transfer->sent || open->header ? 0 : tls_stream_of(transfer->connection, false, true);
     if (stream)
@@ -232,8 +231,8 @@ static __noinline bool tls_covers(struct socket_state *state, const struct trans
     return true;
 }
 
-/* A session may be older than its probes: then records have come whose plaintext
- * was given before these were there. What is given next stands behind them. */
+/* A session may be older than its probes. Then records have arrived whose plaintext was returned
+ * before. The next plaintext comes after them. */
 static __always_inline void tls_begin_behind(const struct tls_session *session, const bool last)
 {
     if (!session->loose || session->has_read)
@@ -243,7 +242,7 @@ static __always_inline void tls_begin_behind(const struct tls_session *session, 
         tls_forget_records(inbound, last ? inbound->end_seq : inbound->begin_seq);
 }
 
-/* A session that takes what the thread has just received is that socket's. */
+/* A session that takes what the thread has just received belongs to that socket. */
 static __always_inline void tls_bind_received(struct tls_thread *thread, __u64 session, __u64 task)
 {
     if (!thread->received_connection)
@@ -255,12 +254,12 @@ static __always_inline void tls_bind_received(struct tls_thread *thread, __u64 s
         .direction = 2,
     };
     thread->received_connection = 0;
-    /* One that is bound already stays so until it is freed. */
+    /* A bound session stays bound until it is freed. */
     struct tls_session *known = bpf_map_lookup_elem(&tls_sessions, &key);
     if (known && known->connection)
         return;
-    /* What comes at a socket's end may be given to no session: it is left over when
-     * the thread begins with another one, whose socket is not this. */
+    /* Data at a socket's end may be passed to no session. It is left over when the thread continues
+     * with a session of another socket. */
     struct tls_stream *inbound = tls_stream_of(fresh.connection, false, false);
     if (inbound && inbound->bound)
         return;
@@ -286,12 +285,12 @@ static __always_inline int tls_enter(struct pt_regs *context, const bool sent, _
         .sent = sent,
     };
     thread->call = call;
-    /* A write may be what goes on with the handshake. */
+    /* A write may continue the handshake. */
     tls_bind_received(thread, call.session, task);
     return 0;
 }
 
-/* SSL_write(session, buffer, count), and all that look like it. */
+/* SSL_write(session, buffer, count) and functions with the same arguments */
 SEC("?uprobe")
 int tls_write(struct pt_regs *context)
 {
@@ -317,7 +316,7 @@ int tls_read_ex(struct pt_regs *context)
     return tls_enter(context, false, PT_REGS_PARM4(context));
 }
 
-/* SSL_do_handshake(session): moves no plaintext, but belongs to a socket. */
+/* SSL_do_handshake(session): moves no plaintext, but reveals the socket. */
 SEC("?uprobe")
 int tls_handshake(struct pt_regs *context)
 {
@@ -329,21 +328,21 @@ int tls_handshake(struct pt_regs *context)
     return 0;
 }
 
-/* The session of a call that has returned, bound to the socket that it used. */
+/* The session of a returned call, bound to the socket that the call used. */
 static __always_inline struct tls_session *tls_session_of(const struct tls_call *call, __u64 task)
 {
     struct tls_session_key key = { .session = call->session, .process = task >> 32 };
     struct tls_session *session = bpf_map_lookup_elem(&tls_sessions, &key);
     if (session && (!call->connection || session->connection == call->connection))
         return session;
-    /* A session at this address that had another socket is gone. */
+    /* A session at this address with another socket was freed. */
     struct tls_session fresh = { .connection = call->connection, .direction = 2 };
     bpf_map_update_elem(&tls_sessions, &key, &fresh, BPF_ANY);
     return bpf_map_lookup_elem(&tls_sessions, &key);
 }
 
-/* Where the plaintext of a loose session stands among the socket's bytes: what it
- * writes will be told when it is sent. */
+/* The position of a loose session's plaintext in the socket's bytes. For writes, it is reported
+ * when they are sent. */
 static __always_inline void tls_place_loose(struct tls_session *session, struct transfer *transfer)
 {
     struct tls_stream *inbound = tls_stream_of(session->connection, false, false);
@@ -357,7 +356,7 @@ static __always_inline void tls_place_loose(struct tls_session *session, struct 
         transfer->kind = SPANWISE_PLAINTEXT_UNPLACED;
 }
 
-/* Reports plaintext, and counts it. */
+/* Reports plaintext and counts it. */
 static __always_inline void tls_emit(struct tls_session *session, struct transfer *transfer,
                                      __u64 buffer)
 {
@@ -413,7 +412,7 @@ int tls_exit(struct pt_regs *context)
         session->stepwise |= call.header;
     }
     int returned = (int)PT_REGS_RC(context);
-    /* Who writes, or reads in vain, has read all there was. */
+    /* A thread that writes, or reads in vain, has read everything. */
     if (sent || returned <= 0)
         tls_begin_behind(session, true);
     if (returned <= 0)
@@ -458,7 +457,7 @@ int tls_exit(struct pt_regs *context)
     return 0;
 }
 
-/* SSL_free(session): its address may be another one's soon. */
+/* SSL_free(session): its address may be reused soon. */
 SEC("?uprobe")
 int tls_free(struct pt_regs *context)
 {

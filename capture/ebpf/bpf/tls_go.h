@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Go's crypto/tls. Goroutines change threads, so calls are told apart by
- * goroutine; stacks move, so returns are met at the instructions that return, not
- * by changing the return address. The connection is found through the structures
- * that lead from the tls.Conn to its file descriptor, which have been the same
+/* Go's crypto/tls. Goroutines change threads, so calls are distinguished by goroutine. Stacks move,
+ * so returns are probed at return instructions, not by changing the return address. The connection
+ * is found through the structures from the tls.Conn to its file descriptor, which have not changed
  * since Go 1.17 (task_go_clients.h). */
 #ifndef SPANWISE_TLS_GO_H
 #define SPANWISE_TLS_GO_H
@@ -26,7 +25,7 @@ static __always_inline int go_moved(__u64 task, __u64 session_address, __u64 buf
                                     const bool sent)
 {
     struct tls_session_key key = { .session = session_address, .process = task >> 32 };
-    /* A tls.Conn begins with the connection under it. */
+    /* A tls.Conn begins with the underlying connection. */
     __u64 value, socket = 0;
     if (!bpf_probe_read_user(&value, 8, (void *)(session_address + GO_INTERFACE_VALUE)))
         socket = go_socket(value);
@@ -38,7 +37,7 @@ static __always_inline int go_moved(__u64 task, __u64 session_address, __u64 buf
     __u64 connection = *known;
     struct tls_session *session = bpf_map_lookup_elem(&tls_sessions, &key);
     if (!session || session->connection != connection) {
-        /* Memory of a tls.Conn that is gone may be another one's by now. */
+        /* The memory of a former tls.Conn may be reused. */
         struct tls_session fresh = { .connection = connection, .loose = 1, .direction = 2 };
         bpf_map_update_elem(&tls_sessions, &key, &fresh, BPF_ANY);
         session = bpf_map_lookup_elem(&tls_sessions, &key);
@@ -70,7 +69,7 @@ static __always_inline bool go_ignored(__u64 task)
         || bpf_map_lookup_elem(&ignored_processes, &process);
 }
 
-/* (*Conn).Write(c, b): told when it begins, for inside it goes out. */
+/* (*Conn).Write(c, b): reported at its start, because the data is sent inside. */
 SEC("?uprobe")
 int go_tls_write(struct pt_regs *context)
 {

@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Follows the TLS records of one direction of a socket by their headers (RFC 8446,
- * section 5.1: type, version in two bytes, length in two), so that plaintext is
- * found its record. */
+/* Follows the TLS records of one direction of a socket by their headers (RFC 8446, section 5.1:
+ * type, version in two bytes, length in two), to find the record of plaintext. */
 #ifndef SPANWISE_TLS_RECORDS_H
 #define SPANWISE_TLS_RECORDS_H
 
 #define TLS_RECORD_HEADER 5
 #define TLS_APPLICATION_DATA 23
-/* Longest that a record's content may be: 16 KiB and what encryption adds. */
+/* Maximum length of a record's content: 16 KiB and the encryption overhead. */
 #define TLS_MAX_RECORD 18432
-/* Bytes that encryption adds to the plaintext of a record: an authentication
- * tag; in TLS 1.3 a type, before it a nonce with AES. Block ciphers add a block,
- * a MAC and padding. */
+/* Encryption overhead of a record: an authentication tag; in TLS 1.3 also a type; before it a nonce
+ * with AES. Block ciphers add a block, a MAC and padding. */
 #define TLS_TAG 16
 #define TLS_TAG_TYPE 17
 #define TLS_TAG_NONCE 24
 #define TLS_BLOCKS_LEAST 37
 #define TLS_BLOCKS_MOST 80
-/* Records that are looked at of one transfer, and that wait for their
- * plaintext. */
+/* Maximum records of one transfer that are parsed, and that wait for their plaintext. */
 
 struct tls_stream_key {
     __u64 connection;
@@ -27,15 +24,15 @@ struct tls_stream_key {
 
 struct tls_stream {
     struct spanwise_tls_record records[TLS_RECORDS];
-    __u32 next; /* the slot that is filled next */
-    __u32 next_seq; /* where the next record begins */
-    __u32 begin_seq; /* of the bytes that were looked at last */
+    __u32 next; /* the next slot to fill */
+    __u32 next_seq; /* start of the next record */
+    __u32 begin_seq; /* start of the bytes that were last parsed */
     __u32 end_seq;
     __u32 srtt_eighth_micros;
     __u32 retransmits;
-    __u8 known; /* next_seq is */
+    __u8 known; /* next_seq is valid */
     __u8 bound; /* a session's plaintext is reported */
-    __u8 partial; /* bytes of the next header that came already */
+    __u8 partial; /* bytes of the next header that have arrived */
     __u8 header[TLS_RECORD_HEADER];
 };
 struct {
@@ -72,7 +69,7 @@ static __always_inline bool tls_begins_record(__u64 buffer)
         && is_record_header(header);
 }
 
-/* Takes note of the records whose headers are in these bytes. */
+/* Adds the records whose headers are in these bytes. */
 static __always_inline void tls_follow_records(struct tls_stream *stream, __u64 buffer,
                                                __u32 seq, __u32 length)
 {
@@ -83,8 +80,7 @@ static __always_inline void tls_follow_records(struct tls_stream *stream, __u64 
         return;
     }
     if (!stream->known) {
-        /* Programs mostly read all that there is, so the next read mostly begins
-         * with a record. */
+        /* Programs mostly read everything, so the next read mostly begins with a record. */
         stream->known = length >= TLS_RECORD_HEADER && tls_begins_record(buffer);
         stream->next_seq = seq;
         stream->partial = 0;
@@ -92,18 +88,18 @@ static __always_inline void tls_follow_records(struct tls_stream *stream, __u64 
     for (int i = 0; i < TLS_RECORDS && stream->known; i++) {
         __u32 at = stream->next_seq - seq;
         if ((__s32)at < -(TLS_RECORD_HEADER - 1) || (__s32)at > TLS_MAX_RECORD + (1 << 20)) {
-            stream->known = 0; /* bytes in between went unseen */
+            stream->known = 0; /* bytes in between were not seen */
             return;
         }
         __u32 had = stream->partial;
-        __u32 from = at + had; /* of the first byte of the header that is new */
+        __u32 from = at + had; /* position of the first new byte of the header */
         if (from >= length)
             return;
         if (had == 0 && length - from >= TLS_RECORD_HEADER) {
             if (bpf_probe_read_user(stream->header, TLS_RECORD_HEADER, (void *)(buffer + from)))
                 goto lost;
         } else {
-            /* The header is cut in two. */
+            /* The header is split. */
             for (int byte = 0; byte < TLS_RECORD_HEADER; byte++) {
                 if (byte < had)
                     continue;
@@ -130,7 +126,7 @@ lost:
     stream->known = 0;
 }
 
-/* Nobody will read what is in the records that are whole before this number. */
+/* Nobody will read the complete records before this number. */
 static __always_inline void tls_forget_records(struct tls_stream *stream, __u32 seq)
 {
     for (__u32 i = 0; i < TLS_RECORDS; i++) {
@@ -140,7 +136,7 @@ static __always_inline void tls_forget_records(struct tls_stream *stream, __u32 
     }
 }
 
-/* How a record and what is read of it go together, the likeliest first. */
+/* How the sizes of a record and of plaintext match, best first. */
 enum tls_fit { TLS_FITS, TLS_FITS_BLOCKS, TLS_FITS_PART };
 
 static __always_inline bool tls_may_hold(__u32 length, __u32 plaintext, const enum tls_fit fit)
@@ -161,7 +157,7 @@ static __always_inline bool tls_find_record(struct tls_stream *stream, __u32 pla
         if (!record->length || !tls_may_hold(record->length, plaintext, fit))
             continue;
         *seq = record->seq;
-        /* What is left of it stands as much further on. */
+        /* The rest of the record has a higher position. */
         record->seq += plaintext;
         record->length = fit == TLS_FITS_PART ? record->length - plaintext : 0;
         return true;
@@ -169,15 +165,15 @@ static __always_inline bool tls_find_record(struct tls_stream *stream, __u32 pla
     return false;
 }
 
-/* The sequence number of the oldest record that may hold just this much plaintext,
- * or else more than it. */
+/* The sequence number of the oldest record whose plaintext may have exactly this length, or else
+ * more. */
 static __noinline bool tls_record_of(struct tls_stream *stream, __u32 plaintext, __u32 *seq)
 {
     if (!tls_find_record(stream, plaintext, seq, TLS_FITS)
         && !tls_find_record(stream, plaintext, seq, TLS_FITS_BLOCKS)
         && !tls_find_record(stream, plaintext, seq, TLS_FITS_PART))
         return false;
-    /* Older ones held none. */
+    /* Older records contained no plaintext. */
     for (__u32 i = 0; i < TLS_RECORDS; i++) {
         if ((__s32)(stream->records[i].seq - *seq) < 0)
             stream->records[i].length = 0;

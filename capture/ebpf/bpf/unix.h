@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Reports what stream sockets of AF_UNIX carry, under the hooks on socket calls.
+/* Reports the data of AF_UNIX stream sockets, in the hooks on socket calls.
  *
- * They have no sequence numbers: each side counts the bytes of both directions from
- * the first that it saw, and begins with a hash of the sending socket's cookie, which
- * the kernel gives to no other socket while it runs. So both sides number the same
- * bytes alike, where both saw the first.
+ * They have no sequence numbers. Each side counts the bytes of both directions from the first that
+ * it saw, starting with a hash of the sending socket's cookie, which is unique while the kernel
+ * runs. So both sides assign the same numbers to the same bytes if both saw the first byte.
  *
- * Most such sockets carry nothing that is read (D-Bus, journals, displays). User space
- * says which it reads; the others are left alone after their first five seconds. */
+ * Most such sockets carry nothing relevant (D-Bus, journals, displays). User space says which
+ * connections it reads. The others are ignored after their first five seconds. */
 #ifndef SPANWISE_UNIX_H
 #define SPANWISE_UNIX_H
 
@@ -19,8 +18,8 @@
 struct unix_state {
     struct socket_state socket;
     __u64 first_nano;
-    __u64 peer; /* address of the other end's socket */
-    __u64 sent_seq; /* the lower half is used; it wraps */
+    __u64 peer; /* address of the peer's socket */
+    __u64 sent_seq; /* only the lower half is used; it wraps */
     __u64 received_seq;
     __u8 followed;
 };
@@ -41,7 +40,7 @@ struct {
 
 static __always_inline __u32 first_seq_of(__u64 cookie)
 {
-    /* The finalizer of MurmurHash3: neighbours lie far apart. */
+    /* The finalizer of MurmurHash3: similar inputs give very different hashes. */
     cookie ^= cookie >> 33;
     cookie *= 0xff51afd7ed558ccdULL;
     cookie ^= cookie >> 33;
@@ -49,7 +48,7 @@ static __always_inline __u32 first_seq_of(__u64 cookie)
     return (__u32)(cookie >> 32);
 }
 
-/* Length of the name that a socket is bound to, and where it stands. */
+/* The length of the path to which a socket is bound, and its location. */
 static __always_inline int path_of(const struct unix_sock *unix, const char **path)
 {
     const struct unix_address *address = BPF_CORE_READ(unix, addr);
@@ -71,7 +70,7 @@ static __always_inline bool announce_unix(struct sock *sk, struct unix_state *st
     struct spanwise_opened_unix *opened = bpf_ringbuf_reserve(&events, sizeof *opened, 0);
     if (!opened) {
         __sync_fetch_and_add(&tallies.lost_lifecycle, 1);
-        return false; /* tried again with the next bytes */
+        return false; /* retried with the next bytes */
     }
     state->socket.connection = next_connection();
     state->first_nano = bpf_ktime_get_ns();
@@ -90,7 +89,7 @@ static __always_inline bool announce_unix(struct sock *sk, struct unix_state *st
     struct net *net = sk->__sk_common.skc_net.net;
     opened->opened.network_namespace = BPF_CORE_READ(net, ns.inum);
     bpf_get_current_comm(opened->opened.command, sizeof opened->opened.command);
-    /* What is accepted has the listener's name; who connects rarely has one. */
+    /* An accepted socket has the listener's path. A connecting socket rarely has one. */
     const char *path = 0;
     int length = path_of(unix, &path);
     opened->opened.role = SPANWISE_SERVER;
@@ -121,18 +120,18 @@ static __always_inline void tell_closed(__u64 connection, __u64 task)
     fill(event, SPANWISE_CLOSED, 0, task, bpf_ktime_get_ns());
     event->connection = connection;
     event->seq = 0;
-    event->length = 1; /* seq says nothing */
+    event->length = 1; /* seq is not valid */
     bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }
 
-/* No hook sees them closed; who reads the end learns that the other is gone. */
+/* No hook sees these sockets closed. A reader that reaches the end learns that the peer is gone. */
 static __always_inline void ended_unix(struct sock *sk, struct unix_state *state)
 {
     struct unix_sock *unix = bpf_skc_to_unix_sock(sk);
     struct sock *peer = unix ? unix->peer : 0;
     if (!peer || (__u64)peer != state->peer
         || !(BPF_CORE_READ(peer, __sk_common.skc_flags) >> SOCK_DEAD & 1))
-        return; /* it only sends no more */
+        return; /* the peer only stops sending */
     __u64 task = bpf_get_current_pid_tgid();
     __u64 *connection = bpf_map_lookup_elem(&connections_by_socket, &state->peer);
     if (connection) {
@@ -160,7 +159,7 @@ static __always_inline int on_unix_length(struct sock *sk, int result, const boo
     if (!state || state->socket.ended)
         return 0;
     __u64 task = bpf_get_current_pid_tgid();
-    /* It has no ports, and none that is asked for. */
+    /* It has no ports, so no port is requested. */
     if (!is_looked_at(sk, &state->socket, task))
         return 0;
     if (!state->socket.connection && !announce_unix(sk, state, task))

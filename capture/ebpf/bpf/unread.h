@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Transfers whose bytes are counted and not read, and what no hook sees. */
+/* Transfers whose bytes are counted but not read, and what no hook sees. */
 #ifndef SPANWISE_UNREAD_H
 #define SPANWISE_UNREAD_H
 
 #define ENOSYS 38
-#define SOCK_DONE 1 /* the bit of sk_flags that says that a FIN has come */
+#define SOCK_DONE 1 /* the bit of sk_flags that says that a FIN has arrived */
 #define TS_COMPAT 2 /* arch/x86/include/asm/thread_info.h */
 
-/* In a section of its own, which user space reads. */
+/* In a separate section, which user space reads. */
 struct spanwise_unseen unseen SEC(".data.unseen") = {};
 
-/* Whether the task is inside the system call that its registers show. io_uring
- * uses sockets also on a task's way back to user space, when another call has
- * ended, and in threads of its own, whose registers are a copy: what these point
- * at has nothing to do with the socket then. */
+/* Whether the task is inside the system call that its registers show. io_uring also uses sockets on
+ * a task's return to user space after another call, and in its own threads, whose registers are a
+ * copy. Then the registers have nothing to do with the socket. */
 static __always_inline bool inside_call(const struct pt_regs *regs)
 {
 #if defined(__TARGET_ARCH_x86)
@@ -25,15 +24,15 @@ static __always_inline bool inside_call(const struct pt_regs *regs)
 #endif
 }
 
-/* Whether a program holds the socket: the kernel has sockets of its own, and uses
- * them inside programs' calls on files. */
+/* Whether a program holds the socket. The kernel has sockets of its own, and uses them inside
+ * programs' calls on files. */
 static __always_inline bool is_programs(struct sock *sk)
 {
     struct socket *socket = sk->sk_socket;
     return socket && socket->file;
 }
 
-/* How the call under way names its buffer, and in `unread` why it does not. */
+/* The buffer form of the current call, and in `unread` why there is none. */
 static __always_inline int shape_now(struct sock *sk, const struct pt_regs *regs, __u32 *unread)
 {
     long nr = REGS_NR(regs);
@@ -51,8 +50,8 @@ static __always_inline int shape_now(struct sock *sk, const struct pt_regs *regs
     return shape;
 }
 
-/* Whether the system call that ends is a 32-bit program's: its number means
- * another call, and its arguments stand elsewhere. */
+/* Whether the system call that ends was made by a 32-bit program. Its number then has another
+ * meaning, and its arguments are elsewhere. */
 static __always_inline bool is_compat(void)
 {
 #if defined(__TARGET_ARCH_x86)
@@ -63,8 +62,7 @@ static __always_inline bool is_compat(void)
 #endif
 }
 
-/* The sequence number after the last byte that was received from a socket that is
- * closed: a FIN counts as one. */
+/* The sequence number after the last byte received from a closed socket. A FIN counts as a byte. */
 static __always_inline __u32 received_up_to(const struct sock *sk)
 {
     const struct tcp_sock *tcp = (const struct tcp_sock *)sk;
@@ -74,7 +72,7 @@ static __always_inline __u32 received_up_to(const struct sock *sk)
     return copied_seq - fin;
 }
 
-/* Of a call that is not looked at. */
+/* For a call that is not reported. */
 static __always_inline void after_close(const struct socket_state *state)
 {
     if (state->ended)

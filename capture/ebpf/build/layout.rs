@@ -1,5 +1,5 @@
-//! The layout of `bpf/spanwise.h` for the Rust side: where each field of a structure lies,
-//! and what each name of an enumeration is. The header is the only place that says it.
+//! Generates the layout of `bpf/spanwise.h` for Rust: the offset of each field, and the value of
+//! each enumerator. The header is the only definition.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// Size and alignment of a type.
 type Shape = (usize, usize);
 
-/// The header without its comments.
+/// The header without comments.
 fn code(header: &str) -> String {
     let mut code = String::with_capacity(header.len());
     let mut rest = header;
@@ -31,7 +31,7 @@ fn shape(kind: &str, structures: &BTreeMap<String, Shape>) -> Shape {
     }
 }
 
-/// Constants for every structure and enumeration of the header.
+/// Constants for all structures and enumerations of the header.
 pub(crate) fn constants(header: &str) -> String {
     let code = code(header);
     let mut defined = BTreeMap::new();
@@ -91,8 +91,8 @@ pub(crate) fn constants(header: &str) -> String {
     constants
 }
 
-/// What the C compiler is to agree with: that all structures are as large as they were found
-/// to be here, and no field is elsewhere.
+/// Static assertions for the C compiler: all structures have the same size, and all fields the same
+/// offset.
 pub(crate) fn assertions(header: &str) -> String {
     let mut assertions = String::new();
     let mut structure = "";

@@ -1,5 +1,5 @@
-//! Go programs: their functions, version and modules. Stripped programs have the table
-//! of their functions all the same: the runtime needs it.
+//! Reads Go programs: their functions, version and modules. Stripped programs still have the table
+//! of functions, because the runtime needs it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,30 +10,29 @@ use object::elf::{FileHeader64, PT_LOAD, PT_TLS, SHF_WRITE, SectionHeader64};
 use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 
-/// Longest of any function that is looked at, many times over.
+/// Maximum size of a function that is analysed, far above the real ones.
 const MAX_FUNCTION_BYTES: u64 = 64 * 1024;
-/// Most returns of a function that is probed, each of which is.
+/// Maximum return instructions of a probed function. Each gets a probe.
 const MAX_RETURNS: usize = 256;
-/// A function sets up its frame within this many bytes, after having looked
-/// whether the stack is large enough.
+/// A function sets up its frame within this many bytes, after the check of the stack's size.
 const MAX_PROLOGUE_BYTES: u64 = 64;
-/// Most bytes that are read of a file's tables, and of its writable sections together.
+/// Maximum bytes of a file's tables, and of its writable sections together.
 const MAX_TABLE_BYTES: u64 = 128 << 20;
-/// Most sections, and segments, of a file that is looked into: programs have some
-/// 40. How many there are, a file may say as it likes.
+/// Maximum sections and segments of a file that is read. Programs have about 40, but a file may
+/// claim any number.
 const MAX_HEADERS: usize = 4096;
 
-/// The pclntab of Go 1.20 and newer, and of 1.18 and 1.19 (`debug/gosym`).
+/// Magic numbers of the pclntab of Go 1.20 and newer, and of 1.18 and 1.19 (`debug/gosym`).
 const MAGICS: [u32; 2] = [0xffff_fff1, 0xffff_fff0];
 
-/// A function's place in memory.
+/// The address range of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FunctionRange {
     address: u64,
     end: u64,
 }
 
-/// A loaded segment: its address, and its place and size in the file.
+/// A loaded segment: its address, and its offset and size in the file.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     address: u64,
@@ -41,23 +40,23 @@ struct Segment {
     size: u64,
 }
 
-/// What of a Go program is looked at.
+/// The analysed parts of a Go program.
 pub(crate) struct Program<'a> {
     file: &'a File,
     segments: Vec<Segment>,
     /// The section `.gopclntab`.
     table: Vec<u8>,
-    /// Where text starts.
+    /// Start of the text segment.
     text: u64,
     /// The section `.go.buildinfo`.
     build: Vec<u8>,
-    /// Bytes of the program's own thread-local storage; 0 where it has none.
+    /// Size of the program's own thread-local storage; 0 if it has none.
     pub(crate) local_bytes: u64,
 }
 
 impl<'a> Program<'a> {
-    /// A program of Go; `None` where it is none, or of a version or machine that is not
-    /// known here. Programs may have hundreds of megabytes: only what is needed is read.
+    /// Opens a Go program. Returns `None` if the file is not one, or its version or machine is not
+    /// supported. Programs may have hundreds of megabytes, so only the necessary parts are read.
     pub(crate) fn open(file: &'a File) -> Option<Self> {
         let headers = ReadCache::new(file);
         let elf = FileHeader64::<Endianness>::parse(&headers).ok()?;
@@ -104,8 +103,8 @@ impl<'a> Program<'a> {
         Some(program)
     }
 
-    /// Where text starts, from the runtime's module data, which begins with the
-    /// address of the table; behind it and six slices come four words, then that.
+    /// The start of the text segment, from the runtime's module data. Those begin with the address
+    /// of the table. Six slices and four words follow, then the start.
     fn text_from_module_data(
         &self,
         table_address: u64,
@@ -122,7 +121,7 @@ impl<'a> Program<'a> {
         })
     }
 
-    /// Where in the file what stands at an address in memory is.
+    /// The file offset of a memory address.
     fn file_offset(&self, address: u64) -> Option<u64> {
         self.segments.iter().find_map(|segment| {
             let into = address.checked_sub(segment.address)?;
@@ -130,13 +129,13 @@ impl<'a> Program<'a> {
         })
     }
 
-    /// The function of this name.
-    pub(crate) fn function(&self, name: &[u8]) -> Option<Place> {
+    /// The function with this name.
+    pub(crate) fn function(&self, name: &[u8]) -> Option<FunctionRange> {
         Table::read(&self.table)?.find(name, self.text)
     }
 
     /// A function's code.
-    pub(crate) fn code(&self, place: Place) -> Option<Vec<u8>> {
+    pub(crate) fn code(&self, place: FunctionRange) -> Option<Vec<u8>> {
         let length = place.end.checked_sub(place.address)?;
         if length > MAX_FUNCTION_BYTES {
             return None;
@@ -146,8 +145,8 @@ impl<'a> Program<'a> {
         Some(code)
     }
 
-    /// Where in the file a function can be probed; `None` on machines other than x86-64.
-    pub(crate) fn body(&self, place: Place) -> Option<Body> {
+    /// The instructions of a function that can be probed; `None` on machines other than x86-64.
+    pub(crate) fn body(&self, place: FunctionRange) -> Option<Body> {
         if !cfg!(target_arch = "x86_64") {
             return None;
         }
@@ -157,15 +156,15 @@ impl<'a> Program<'a> {
         Some(Body { framed: at(&body.framed)?, returns })
     }
 
-    /// The version of Go that built it (`debug/buildinfo`): a header of 32 bytes, then
-    /// two texts with their lengths, the second of which lists modules. Before Go 1.18
-    /// the header had pointers to them; such versions are none here.
+    /// The version of Go that built the program (`debug/buildinfo`): a header of 32 bytes, then two
+    /// texts with their lengths. The second text lists modules. Before Go 1.18, the header had
+    /// pointers to them; these versions are not supported.
     pub(crate) fn version(&self) -> Option<String> {
         Some(String::from_utf8_lossy(self.build_texts()?.0).into_owned())
     }
 
-    /// The version of a module that is built in; `None` where it is not, or replaced by
-    /// another.
+    /// The version of a module in the program; `None` if it is missing or replaced by another
+    /// module.
     pub(crate) fn module(&self, path: &str) -> Option<String> {
         let (_, modules) = self.build_texts()?;
         let modules = String::from_utf8_lossy(modules);
@@ -191,7 +190,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// A text with its length before it (`binary.Uvarint`), and what follows.
+/// A text with its length before it (`binary.Uvarint`), and the rest.
 fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut length = 0_usize;
     for (index, byte) in bytes.iter().enumerate().take(4) {
@@ -212,13 +211,13 @@ fn bytes_of(file: &File, (offset, size): (u64, u64)) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Where a function's code can be probed, from its first byte on.
+/// The instructions of a function that can be probed, relative to its first byte.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Body {
-    /// The instruction that sets up the frame. What comes before is run again
-    /// after the stack has been made larger.
+    /// The instruction that sets up the frame. Earlier instructions run again after the stack has
+    /// grown.
     pub(crate) framed: u64,
-    /// The instructions that return.
+    /// The return instructions.
     pub(crate) returns: Vec<u64>,
 }
 
@@ -227,11 +226,11 @@ impl Body {
         let mut framed = None;
         let mut returns = Vec::new();
         for instruction in Decoder::with_ip(64, code, 0, DecoderOptions::NONE).iter() {
-            // Bytes that are no code: nothing may be written among them.
+            // Invalid code, such as data. Setting a breakpoint there would corrupt it.
             if instruction.is_invalid() {
                 return None;
             }
-            // Up to Go 1.20 the frame is made before RBP is kept in it.
+            // Up to Go 1.20, the frame is allocated before RBP is saved in it.
             let sets_up = match instruction.op0_register() {
                 Register::RBP => instruction.code() == Code::Push_r64,
                 Register::RSP => instruction.mnemonic() == Mnemonic::Sub,
@@ -266,9 +265,9 @@ fn word64(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 impl<'a> Table<'a> {
-    /// A header of: magic, two bytes of zero, least instruction length, word
-    /// length, numbers of functions and of files, where text starts (zero from
-    /// Go 1.26 on), and where five tables are, names first, functions last.
+    /// The header: magic number, two zero bytes, minimum instruction length, word length, numbers
+    /// of functions and files, start of the text segment (zero from Go 1.26 on), and the offsets of
+    /// five tables, from names to functions.
     fn read(bytes: &'a [u8]) -> Option<Self> {
         if !MAGICS.contains(&word32(bytes, 0)?) || bytes.get(7) != Some(&8) {
             return None;
@@ -280,18 +279,18 @@ impl<'a> Table<'a> {
         let functions = part(7)?;
         Some(Self {
             text_start: word64(bytes, 24)?,
-            // No more than there is room for, whatever is said.
+            // At most as many as fit, whatever the header claims.
             count: usize::try_from(word64(bytes, 8)?).ok()?.min(functions.len() / 8),
             names: part(3)?,
             functions,
         })
     }
 
-    /// The function of this name, where text starts at `base`.
-    fn find(&self, wanted: &[u8], base: u64) -> Option<Place> {
+    /// The function with this name, if text starts at `base`.
+    fn find(&self, wanted: &[u8], base: u64) -> Option<FunctionRange> {
         (0..self.count).find_map(|index| {
-            // Pairs of where the function is and where it is described; after
-            // the last one, where text ends.
+            // Pairs of a function's offset and the offset of its description. After the last pair
+            // comes the end of the text segment.
             let at = word32(self.functions, index * 8)?;
             let described = word32(self.functions, index * 8 + 4)? as usize;
             let name = word32(self.functions, described + 4)? as usize;
@@ -301,7 +300,7 @@ impl<'a> Table<'a> {
             }
             let end = word32(self.functions, (index + 1) * 8)?;
             let address = |offset: u32| base.checked_add(u64::from(offset));
-            Some(Place { address: address(at)?, end: address(end)? })
+            Some(FunctionRange { address: address(at)?, end: address(end)? })
         })
     }
 }
@@ -339,7 +338,7 @@ mod tests {
         let mut cut = 0xffff_fff1_u32.to_le_bytes().to_vec();
         cut.extend([0, 0, 1, 8]);
         assert!(Table::read(&cut).is_none());
-        // As many functions as can be said.
+        // The maximum claimed number of functions.
         cut.extend([0xff; 8]);
         cut.extend([0; 56]);
         assert!(Table::read(&cut).is_some_and(|table| table.find(b"x", 0).is_none()));

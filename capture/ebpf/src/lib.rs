@@ -1,5 +1,4 @@
-//! Events from the kernel: BPF programs on socket calls, on TLS libraries and on what
-//! language runtimes do.
+//! Events from the kernel: BPF programs on socket calls, TLS libraries and language runtimes.
 
 mod golang;
 pub mod kernel;

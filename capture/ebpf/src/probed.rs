@@ -1,5 +1,5 @@
-//! Files that have probes, and who uses them. Probes are set in a file for all processes
-//! that use it, and taken away when none is left.
+//! Files with probes, and their users. Probes are attached to a file for all processes that use it,
+//! and detached when none is left.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -13,10 +13,10 @@ use libbpf_rs::Link;
 
 use crate::kernel::{Function, Kernel};
 
-/// No machine's instructions are longer.
+/// The longest instruction of any supported machine.
 const INSTRUCTION_BYTES: usize = 16;
 
-/// A file, wherever it is mounted.
+/// Identifies a file, wherever it is mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct FileId {
     /// Major and minor number of its device.
@@ -25,10 +25,10 @@ pub(crate) struct FileId {
 }
 
 impl FileId {
-    /// Of an open file.
+    /// The id of an open file.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(crate) fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         let device = metadata.dev();
@@ -37,31 +37,31 @@ impl FileId {
     }
 }
 
-/// A file that has probes.
-struct Probed {
+/// A file with probes.
+struct ProbedFile {
     links: Vec<Link>,
-    /// Processes known to use it; some may have ended since.
+    /// Processes known to use it. Some may have ended.
     processes: HashSet<u32>,
-    /// None of them lived at the last sweep.
+    /// None of them was alive at the last sweep.
     doubted: bool,
 }
 
-/// What came of setting probes.
+/// The result of attaching probes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Set {
-    /// They are set now.
+    /// They were attached.
     Now,
-    /// They were set before.
+    /// They were already attached.
     Before,
-    /// Older ones are being taken away: with new ones beside them, every call would be
-    /// reported twice. Later it can be tried again.
+    /// Older ones are being detached. With new ones beside them, every call would be reported
+    /// twice. The caller may retry later.
     Later,
-    /// The kernel has refused them, now or before: it is not asked again.
+    /// The kernel has refused them. It is not asked again.
     Refused(String),
 }
 
-/// Takes probes away until nobody asks any more: the kernel makes whoever does it
-/// wait until no processor is in one of them, some tens of milliseconds each.
+/// Detaches probes until the channel closes. The kernel waits until no processor is in a probe,
+/// which takes some tens of milliseconds for each.
 fn take_away(unused: &Receiver<(FileId, Vec<Link>)>, gone: &Sender<FileId>) {
     while let Ok((file, links)) = unused.recv() {
         drop(links);
@@ -71,10 +71,10 @@ fn take_away(unused: &Receiver<(FileId, Vec<Link>)>, gone: &Sender<FileId>) {
     }
 }
 
-/// The files that have probes.
+/// The files with probes.
 pub(crate) struct ProbedFiles {
-    probed: HashMap<FileId, Probed>,
-    /// Files whose probes are being taken away.
+    probed: HashMap<FileId, ProbedFile>,
+    /// Files whose probes are being detached.
     leaving: HashSet<FileId>,
     take_away: Sender<(FileId, Vec<Link>)>,
     taken_away: Receiver<FileId>,
@@ -83,10 +83,10 @@ pub(crate) struct ProbedFiles {
 }
 
 impl ProbedFiles {
-    /// None yet.
+    /// No files yet.
     ///
     /// # Errors
-    /// Where the system refuses a thread.
+    /// If the system refuses a thread.
     pub(crate) fn start() -> io::Result<Self> {
         let (take_away, unused) = channel();
         let (tell_gone, taken_away) = channel();
@@ -102,7 +102,7 @@ impl ProbedFiles {
         })
     }
 
-    /// Has these functions of a file probed, which is open here, for a process.
+    /// Probes these functions of an open file, on behalf of a process.
     pub(crate) fn set(
         &mut self,
         kernel: &Kernel,
@@ -125,8 +125,8 @@ impl ProbedFiles {
         if self.leaving.contains(&file) {
             return Set::Later;
         }
-        // The kernel reads the instructions that it replaces. Where ext4 has to fetch them for
-        // it, Linux 6.18 warns of a lock that is not held, in its own log.
+        // The kernel reads the instructions that it replaces. On ext4, if they are not in the page
+        // cache, Linux 6.18 logs a warning about a lock that is not held.
         for function in functions {
             let _ = handle.read_at(&mut [0; INSTRUCTION_BYTES], function.file_offset);
         }
@@ -134,7 +134,7 @@ impl ProbedFiles {
         match kernel.probe_functions(functions, &path) {
             Ok(links) => {
                 let processes = HashSet::from([process]);
-                self.probed.insert(file, Probed { links, processes, doubted: false });
+                self.probed.insert(file, ProbedFile { links, processes, doubted: false });
                 Set::Now
             }
             Err(reason) => {
@@ -144,9 +144,9 @@ impl ProbedFiles {
         }
     }
 
-    /// Takes probes away that nobody has used since the last sweep; whether others may
-    /// be unused. Who ended may have left children that were forked and never heard of:
-    /// before a file goes, whoever can should look at all processes once more.
+    /// Detaches probes that were unused since the last sweep. Returns whether others may be unused.
+    /// A process that has ended may have forked children that were never reported. So the caller
+    /// should examine all processes once more before a file's probes are removed.
     pub(crate) fn sweep(&mut self) -> bool {
         let mut doubts = false;
         let unused = self.probed.extract_if(|_, probed| {
@@ -165,7 +165,7 @@ impl ProbedFiles {
         doubts
     }
 
-    /// How many there are.
+    /// Number of files.
     pub(crate) fn count(&self) -> usize {
         self.probed.len()
     }

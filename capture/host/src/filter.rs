@@ -1,48 +1,47 @@
-//! What is looked at: the operator's word, which may change while the agent
-//! runs.
+//! The operator's filter, which may change while the agent runs.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::str::FromStr;
 
-/// Selectors of one kind beyond this cannot be told to the kernel.
+/// Maximum selectors of one kind, because the kernel's table is fixed.
 pub const MAX_SELECTORS: usize = 15;
 
-/// Which connections are traced: those that `only` names, where it names any,
-/// without those that `except` names.
+/// Which connections are traced: those that match `only`, or all if it is empty, except those that
+/// match `except`.
 ///
-/// Selectors of one kind (services, ports, network namespaces) widen each
-/// other; those of different kinds in `only` must all hold.
+/// Selectors of one kind (services, ports, network namespaces) are alternatives. In `only`, at
+/// least one of each given kind must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// What is traced; all where empty.
+    /// Connections to trace; all if empty.
     pub only: Selectors,
-    /// What is not.
+    /// Connections to exclude.
     pub except: Selectors,
 }
 
 /// A list of selectors: `service=cart,port=8000-8099,netns=blue`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selectors {
-    /// Names of services, each with at most one `*` for any text.
+    /// Service names, each with at most one `*` for any text.
     pub services: Vec<String>,
-    /// Ports on which the connection is served: first and last.
+    /// Ranges of ports on which the connection is served: first and last.
     pub ports: Vec<(u16, u16)>,
-    /// Network namespaces of the process's socket.
+    /// Network namespaces of the socket.
     pub namespaces: Vec<Namespace>,
 }
 
 /// A network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Namespace {
-    /// Its inode number, as `readlink /proc/PID/ns/net` gives it.
+    /// The inode number, as shown by `readlink /proc/PID/ns/net`.
     Inode(u32),
-    /// Its name, as `ip netns` has it. It may come to exist later.
+    /// The name, as shown by `ip netns`. It may be created later.
     Named(String),
 }
 
 impl Namespace {
-    /// The namespace's inode number; `None` while there is none of this name.
+    /// The namespace's inode number; `None` if there is no namespace with this name.
     pub fn inode(&self) -> Option<u32> {
         match self {
             Self::Inode(inode) => Some(*inode),
@@ -54,7 +53,7 @@ impl Namespace {
 }
 
 impl Selectors {
-    /// Whether it has none.
+    /// Whether there are no selectors.
     pub const fn is_empty(&self) -> bool {
         self.services.is_empty() && self.ports.is_empty() && self.namespaces.is_empty()
     }
@@ -141,12 +140,12 @@ impl fmt::Display for Selectors {
 }
 
 impl Filter {
-    /// Whether it asks for services: the kernel knows only processes.
+    /// Whether there are selectors for services. The kernel only knows processes.
     pub const fn names_services(&self) -> bool {
         !self.only.services.is_empty() || !self.except.services.is_empty()
     }
 
-    /// Whether a service of this name is wanted.
+    /// Whether a service with this name is traced.
     pub fn wants_service(&self, name: &str) -> bool {
         (self.only.services.is_empty() || self.only.has_service(name))
             && !self.except.has_service(name)

@@ -1,5 +1,4 @@
-//! This host: who its processes are, what the operator wants to see of them, and what
-//! this process may do.
+//! This host: its processes, the operator's filter, and this process's rights.
 
 pub mod filter;
 pub mod processes;

@@ -28,7 +28,7 @@ func withServing(ctx context.Context, call string) context.Context {
 	return context.WithValue(ctx, servingKey{}, call)
 }
 
-// made names a call; the function that it returns notes it when it is over.
+// made adds an id to a call. The returned function records the call when it is over.
 func made(ctx context.Context, kind, target string) (string, func()) {
 	if truthDirectory == "" {
 		return "", func() {}
@@ -63,7 +63,7 @@ func note(record map[string]any) {
 	_, _ = truthFile.Write(append(text, '\n'))
 }
 
-// inURL puts the call's id into the query string.
+// inURL adds the call's id to the query string.
 func inURL(url, call string) string {
 	if call == "" {
 		return url
@@ -74,8 +74,8 @@ func inURL(url, call string) string {
 	return url + "?call=" + call
 }
 
-// inRedis sends what `fill` queues in one pipeline. The data's own key cannot
-// name a call, so in tests a command whose key does goes before.
+// inRedis sends the commands that `fill` queues in one pipeline. The data's own keys cannot contain
+// a call id, so in tests an additional command with such a key comes first.
 func inRedis(ctx context.Context, target string, fill func(redis.Pipeliner)) error {
 	call, done := made(ctx, "redis", target)
 	defer done()

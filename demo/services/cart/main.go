@@ -1,5 +1,4 @@
-// cart: what a customer means to buy. Go's net/http and go-redis; it asks the
-// catalog for prices.
+// cart: a customer's cart. Go's net/http and go-redis. It asks the catalog for prices.
 package main
 
 import (

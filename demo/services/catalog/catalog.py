@@ -1,4 +1,4 @@
-"""catalog: what the shop sells. Python threads, PostgreSQL."""
+"""catalog: the shop's products. Python threads, PostgreSQL."""
 
 from shopkit.databases import Postgres
 from shopkit.web import App
@@ -32,7 +32,7 @@ def recommendations(request):
 def search(request):
     word = request.query.get("q", "")
     if word == "everything":
-        # The report nobody wrote an index for: 0.3 to 0.8 s, by its page.
+        # A report without an index: it takes 0.3 to 0.8 s, depending on its page.
         page = int(request.query.get("page", 0))
         rows = postgres.query(f"SELECT {COLUMNS}, pg_sleep(%s) FROM "
                               "(SELECT * FROM products ORDER BY md5(description) LIMIT 1) AS first",

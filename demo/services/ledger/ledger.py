@@ -1,4 +1,4 @@
-"""ledger: every amount that moved. Python threads, PostgreSQL."""
+"""ledger: all payments. Python threads, PostgreSQL."""
 
 from shopkit.databases import Postgres
 from shopkit.web import App

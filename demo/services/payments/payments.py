@@ -1,6 +1,7 @@
-"""payments: takes the money. The one service with the standard OpenTelemetry
-SDK: `opentelemetry-instrument` starts it and instruments Flask and requests;
-nothing of that stands here."""
+"""payments: charges the customer. The only service with the standard OpenTelemetry SDK:
+`opentelemetry-instrument` starts it and instruments Flask and requests. Nothing of that is in this
+file.
+"""
 
 import os
 import signal
@@ -49,7 +50,7 @@ class Handler(WSGIRequestHandler):
 
 
 def stop(*_):
-    raise SystemExit(0)  # so that the SDK sends what it still holds
+    raise SystemExit(0)  # so that the SDK sends its remaining spans
 
 
 if __name__ == "__main__":

@@ -1,2 +1,3 @@
-"""What the shop's Python services share: a small HTTP server, clients with
-pools, and the test's call ids. None of it knows of tracing."""
+"""The common part of the shop's Python services: a small HTTP server, clients with pools, and call
+ids for tests. It knows nothing of tracing.
+"""

@@ -1,9 +1,8 @@
-"""The ground truth for tests: which call was made while which was served.
+"""The ground truth for tests: which call was made while which one was served.
 
-Off unless SHOP_TRUTH names a directory. Every hop then carries a fresh random
-id, which names that hop and says nothing about any other. That call B was made
-while call A was served stands only in the file written here, where a tracer
-that watches sockets cannot see it.
+Off unless SHOP_TRUTH names a directory. Then every hop carries a random id, which identifies that
+hop and says nothing about any other. Only the file written here says that call B was made while
+call A was served. A tracer that watches sockets cannot see it.
 """
 
 import contextlib
@@ -25,7 +24,7 @@ _file = None
 
 @contextlib.contextmanager
 def made(kind, target):
-    """Names a call that the body makes; gives its id, or None when off."""
+    """Adds an id to a call that the body makes. Yields the id, or None if off."""
     if not _directory:
         yield None
         return

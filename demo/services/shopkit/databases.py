@@ -1,5 +1,5 @@
-"""PostgreSQL through psycopg2 and Redis through redis-py, each with a pool
-that all threads share."""
+"""PostgreSQL through psycopg2 and Redis through redis-py, each with a pool that all threads share.
+"""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from . import calls
 
 
 class Postgres:
-    """At most `size` connections, opened when first needed."""
+    """At most `size` connections, opened on demand."""
 
     def __init__(self, size=16):
         self.slots = queue.LifoQueue()
@@ -51,7 +51,8 @@ class Redis:
         with calls.made("redis", words[0]) as call:
             if call is None:
                 return self.client.execute_command(*words)
-            # The data's own key cannot name a call, so one that does goes before it.
+            # The data's own key cannot contain a call id, so an additional command with such a key
+            # comes first.
             pipeline = self.client.pipeline(transaction=False)
             pipeline.exists(f"call:{call}")
             pipeline.execute_command(*words)

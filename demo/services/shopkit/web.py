@@ -1,5 +1,6 @@
-"""An HTTP server with one thread a connection, and an HTTP client with a
-connection pool. JSON in, JSON out."""
+"""An HTTP server with one thread for each connection, and an HTTP client with a connection pool.
+JSON in, JSON out.
+"""
 
 import http.client
 import json
@@ -16,7 +17,7 @@ from . import calls
 
 
 class Request:
-    """What a route is given: groups of its path, query and body."""
+    """A route's input: groups of its path, query and body."""
 
     def __init__(self, groups, query, body):
         self.groups, self.query, self.body = groups, query, body
@@ -86,13 +87,13 @@ class App:
 
 
 class Client:
-    """Calls one service; idle connections are kept and used again by any thread."""
+    """Calls one service. Any thread may reuse idle connections."""
 
     def __init__(self, address):
         self.address, self.idle = address, queue.LifoQueue()
 
     def call(self, method, path, body=None):
-        """The answer's status and JSON value."""
+        """The response's status and JSON value."""
         with calls.made("http", f"{method} {self.address}{path}") as call:
             try:
                 connection = self.idle.get_nowait()

@@ -1,4 +1,6 @@
-"""stock: how many there are. Python threads; Redis counts, PostgreSQL keeps the book."""
+"""stock: the number of pieces of each product. Python threads, with counts in Redis and records in
+PostgreSQL.
+"""
 
 from shopkit.databases import Postgres, Redis
 from shopkit.web import App
@@ -7,7 +9,7 @@ app, postgres, redis = App(), Postgres(), Redis()
 
 
 def left(product):
-    """Pieces in stock: counted in Redis, from PostgreSQL when Redis has no count yet."""
+    """Pieces in stock: the count in Redis, or in PostgreSQL if Redis has none yet."""
     count = redis.command("GET", f"stock:{product}")
     if count is None:
         rows = postgres.query("SELECT pieces FROM stock WHERE product_id = %s", product)

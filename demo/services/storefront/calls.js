@@ -8,7 +8,7 @@ const { SHOP_TRUTH, SHOP_SERVICE } = process.env;
 const file = SHOP_TRUTH ? fs.openSync(`${SHOP_TRUTH}/${SHOP_SERVICE}-${process.pid}.jsonl`, 'a') : undefined;
 const now = () => Math.round((performance.timeOrigin + performance.now()) * 1e6);
 
-/** Runs `body(id)`, where id names the call that it makes, and notes it. */
+/** Runs `body(id)` with an id for the call that it makes, and records the call. */
 async function made(serving, kind, target, body) {
   if (file === undefined) return body(undefined);
   const id = randomBytes(8).toString('hex');

@@ -1,4 +1,4 @@
-// storefront: what the browser talks to. Node's own http, nothing else.
+// storefront: the browser's entry point. Node's own http, nothing else.
 'use strict';
 
 const http = require('node:http');
@@ -75,8 +75,7 @@ const server = http.createServer((request, response) => {
     response.end(data);
   });
 });
-// Longer than nginx keeps its upstream connections, so that none is closed
-// just as nginx uses it.
+// Longer than nginx keeps its upstream connections, so that none is closed just when nginx uses it.
 server.keepAliveTimeout = 120_000;
 server.listen(Number(PORT), '127.0.0.1', () => console.error('listening', server.address()));
 process.on('SIGTERM', () => process.exit(0));

@@ -1,5 +1,5 @@
-//! Says of each query on standard input, one a line, how it is printed, or what is
-//! wrong with it: `ok CANONICAL` or `no ERROR`.
+//! Reads queries from standard input, one a line, and prints the canonical form or the error of
+//! each: `ok CANONICAL` or `no ERROR`.
 
 use std::io::{self, BufRead, Write};
 

@@ -1,4 +1,4 @@
-//! What is wrong with a query, and where.
+//! Errors in a query, with their positions.
 
 use std::fmt;
 

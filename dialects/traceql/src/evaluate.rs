@@ -1,9 +1,8 @@
-//! What a query means: its expressions on one span, and its pipelines on one trace.
+//! The semantics of a query: of its expressions for one span, and of its pipelines for one trace.
 //!
-//! Where a value is missing, or has another type, a comparison does not hold, whichever
-//! it is; `!` of it does. Arithmetic without a result (a division of an integer by 0, a
-//! result that does not fit) gives no value. A condition that is no boolean does not
-//! hold.
+//! If a value is missing or has another type, every comparison with it is false, and `!` of the
+//! comparison is true. Arithmetic without a result (an integer divided by 0, or a result that does
+//! not fit) has no value. A condition that is not a boolean is false.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -18,14 +17,13 @@ use crate::value::{Value, compare, compute};
 /// A set of spans that a query found in a trace.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Spanset {
-    /// Places of the spans in the trace, in order.
+    /// Indexes of the spans in the trace, ascending.
     pub spans: Vec<u32>,
-    /// What was grouped by, and what was computed: its text and its value.
+    /// Grouping keys and computed numbers: the text and the value of each.
     pub attributes: Vec<(Arc<str>, Value<'static>)>,
 }
 
-/// The sets of spans that a pipeline finds in a trace; none where it does not select
-/// the trace.
+/// The sets of spans that a pipeline finds in a trace; empty if the trace does not match.
 #[must_use]
 pub fn search(pipeline: &Pipeline, view: &TraceView<'_>) -> Vec<Spanset> {
     let count = u32::try_from(view.trace().spans.len()).unwrap_or(u32::MAX);
@@ -38,7 +36,7 @@ pub(crate) fn holds(condition: &Expr, view: &TraceView<'_>, span: usize) -> bool
     matches!(value(condition, view, span), Value::Bool(true))
 }
 
-/// What an expression gives for a span.
+/// The value of an expression for a span.
 pub(crate) fn value<'a>(expr: &'a Expr, view: &TraceView<'a>, span: usize) -> Value<'a> {
     let inner = |expr| value(expr, view, span);
     match expr {
@@ -75,7 +73,7 @@ pub(crate) fn value<'a>(expr: &'a Expr, view: &TraceView<'a>, span: usize) -> Va
     }
 }
 
-/// Of an array, one element has to match; where it is negated, none may.
+/// Of an array, at least one element must match. If negated, none may match.
 pub(crate) fn matches_pattern(
     negated: bool,
     value: &Value<'_>,
@@ -113,7 +111,7 @@ fn run(pipeline: &Pipeline, view: &TraceView<'_>, mut sets: Vec<Spanset>) -> Vec
                 spans.dedup();
                 vec![Spanset { spans, attributes: Vec::new() }]
             }
-            // What is selected is shown with spans; it decides nothing.
+            // Selected fields are displayed with the spans. They do not affect the result.
             Stage::Select(_) => sets,
         };
         sets.retain(|set| !set.spans.is_empty());
@@ -165,7 +163,7 @@ fn select(spansets: &Spansets, view: &TraceView<'_>, mut set: Spanset) -> Vec<Sp
     }
 }
 
-/// Both, each span once, in order.
+/// The union of two ascending lists.
 fn merged(left: &[u32], right: &[u32]) -> Vec<u32> {
     let mut all = Vec::with_capacity(left.len() + right.len());
     let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
@@ -180,8 +178,8 @@ fn merged(left: &[u32], right: &[u32]) -> Vec<u32> {
     all
 }
 
-/// The text of everything that is computed of a set, in the order of [`scalar`]. Sets
-/// share it.
+/// The texts of all numbers that are computed for a set, in the order of [`scalar`]. All sets share
+/// them.
 fn aggregate_names(of: &Scalar, names: &mut Vec<Arc<str>>) {
     match of {
         Scalar::Number(_) => {}
@@ -193,7 +191,7 @@ fn aggregate_names(of: &Scalar, names: &mut Vec<Arc<str>>) {
     }
 }
 
-/// The set with what was computed, if it passes.
+/// Returns the set with the computed numbers if it passes the filter.
 fn filtered(
     filter: &ScalarFilter,
     names: &[Arc<str>],
@@ -230,7 +228,7 @@ fn scalar<'n>(
     computed
 }
 
-/// Each number in a value: of an array, those of its elements.
+/// Calls `each` for each number in a value: for an array, for each of its elements.
 pub(crate) fn each_number(value: Value<'static>, each: &mut dyn FnMut(Value<'static>)) {
     match value {
         Value::Array(values) => values.into_iter().for_each(|value| each_number(value, each)),
@@ -288,7 +286,7 @@ fn value_owned(expr: &Expr, view: &TraceView<'_>, span: usize) -> Value<'static>
     value(expr, view, span).into_owned()
 }
 
-/// One set for each value, in the order in which they are first met.
+/// One set for each value, in the order of their first occurrence.
 fn grouped(expr: &Expr, name: &Arc<str>, view: &TraceView<'_>, set: &Spanset) -> Vec<Spanset> {
     let mut places: HashMap<Key, usize> = HashMap::new();
     let mut groups: Vec<Spanset> = Vec::new();
@@ -305,7 +303,7 @@ fn grouped(expr: &Expr, name: &Arc<str>, view: &TraceView<'_>, set: &Spanset) ->
     groups
 }
 
-/// A value as what is grouped by: equal to itself, even if it is no number.
+/// A value as a grouping key. It equals itself even if it is NaN.
 #[derive(Debug, Clone)]
 pub(crate) struct Key(pub(crate) Value<'static>);
 

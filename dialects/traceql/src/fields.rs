@@ -1,12 +1,12 @@
-//! Which fields a query asks for. Tempo shows them with every span that it finds.
+//! The fields that a query mentions. Tempo displays them with every span of the result.
 
 use std::collections::HashSet;
 
 use crate::ast::{Expr, Field, Pipeline, Scalar, Spansets, Stage};
 
 impl Pipeline {
-    /// Every field that is compared, computed with, grouped by or selected; each once, in
-    /// the order in which they are written.
+    /// Every field that is compared, computed with, grouped by or selected, once, in the order of
+    /// the text.
     #[must_use]
     pub fn fields(&self) -> Vec<&Field> {
         let mut fields = Vec::new();

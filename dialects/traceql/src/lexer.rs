@@ -1,8 +1,8 @@
-//! Text to tokens.
+//! Splits a query into tokens.
 //!
-//! Attribute names end only at white space and at one of `{}()=~!<>&|^,`: a `-`, `+`,
-//! `*`, `/`, `.` or `:` is part of a name. Parts of a name may stand in double quotes
-//! ([quoted attribute names](https://grafana.com/docs/tempo/latest/traceql/construct-traceql-queries/#quoted-attribute-names)).
+//! Attribute names end only at white space and at one of `{}()=~!<>&|^,`: a `-`, `+`, `*`, `/`, `.`
+//! or `:` is part of a name. Parts of a name may be in double quotes ([quoted attribute
+//! names](https://grafana.com/docs/tempo/latest/traceql/construct-traceql-queries/#quoted-attribute-names)).
 
 use crate::ast::{Attribute, Intrinsic, Scope};
 use crate::error::Error;
@@ -15,7 +15,7 @@ pub(crate) enum Token {
     End,
     /// An operator or a bracket.
     Symbol(&'static str),
-    /// A word that is no attribute.
+    /// A word that is not an attribute.
     Word(String),
     Attribute(Attribute),
     Intrinsic(Intrinsic),
@@ -25,19 +25,19 @@ pub(crate) enum Token {
     Duration(i64),
 }
 
-/// Longer ones first.
+/// Longer symbols come first.
 const SYMBOLS: [&str; 35] = [
     "!>>", "!<<", "&>>", "&<<", "!=", "!~", "!>", "!<", "=~", ">=", "<=", ">>", "<<", "&&", "||",
     "&~", "&>", "&<", ",", "{", "}", "(", ")", "=", ">", "<", "+", "-", "/", "%", "*", "^", "!",
     "|", "~",
 ];
 
-/// Whether a name goes on with it.
+/// Whether a name may contain the character.
 pub(crate) fn is_name_char(char: char) -> bool {
     !char.is_whitespace() && !"{}()=~!<>&|^,".contains(char)
 }
 
-/// Reads one token after the other.
+/// Reads one token after another.
 pub(crate) struct Lexer<'q> {
     text: &'q str,
     at: usize,
@@ -57,7 +57,7 @@ impl<'q> Lexer<'q> {
         &self.text[start..end]
     }
 
-    /// The next token, where it begins and where it ends.
+    /// Returns the next token, its start and its end.
     pub(crate) fn next(&mut self) -> Result<(Token, usize, usize), Error> {
         self.skip_blank()?;
         let start = self.at;
@@ -181,7 +181,7 @@ impl<'q> Lexer<'q> {
         Ok(Token::Attribute(Attribute { parent, scope, name }))
     }
 
-    /// A part of a name in quotes.
+    /// A quoted part of a name.
     fn quoted(&mut self, name: &mut String) -> Result<(), Error> {
         let start = self.at;
         let mut chars = self.rest().char_indices().skip(1);
@@ -244,7 +244,7 @@ impl<'q> Lexer<'q> {
         }
     }
 
-    /// Nothing that looks as if it belonged to a number follows it.
+    /// Fails if a character follows that looks like a part of the number.
     fn ends_number(&self) -> Result<(), Error> {
         match self.rest().chars().next() {
             Some(char) if char.is_alphanumeric() || "_.\"`".contains(char) => Err(self.error(

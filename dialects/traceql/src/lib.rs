@@ -1,11 +1,11 @@
-//! TraceQL, as [Grafana Tempo documents it](https://grafana.com/docs/tempo/latest/traceql/):
-//! text to a checked syntax tree and back, what a query means on traces in memory, and
-//! what of it a store can look for. It knows nothing of servers or stores.
+//! TraceQL, as [Grafana Tempo documents it](https://grafana.com/docs/tempo/latest/traceql/): a
+//! parser to a checked syntax tree, a printer, the evaluation on traces in memory, and the
+//! conditions that a store can search for. This crate does not depend on servers or stores.
 //!
-//! [`parse`] gives a [`Query`]. What it needs of single spans says [`Query::needs`]; which
-//! fields to show, [`ast::Pipeline::fields`]. On a [`trace::Trace`], seen through a
-//! [`trace::TraceView`], a search is run by [`search`], and metrics by
-//! [`metrics::Evaluation`]. These two are the definition of what a query means.
+//! [`parse`] returns a [`Query`]. [`Query::needs`] returns conditions on single spans, and
+//! [`ast::Pipeline::fields`] the fields to display. On a [`trace::Trace`], viewed through a
+//! [`trace::TraceView`], [`search`] evaluates a search, and [`metrics::Evaluation`] evaluates
+//! metrics. These two define what a query means.
 
 pub mod ast;
 mod error;

@@ -1,6 +1,6 @@
 //! Strings and durations.
 
-/// Nanoseconds of each unit. Longer names first.
+/// Nanoseconds of each unit. Longer names come first.
 const UNITS: [(&str, i64); 11] = [
     ("ns", 1),
     ("us", 1_000),
@@ -15,8 +15,8 @@ const UNITS: [(&str, i64); 11] = [
     ("y", 365 * 24 * 3_600 * 1_000_000_000),
 ];
 
-/// The duration that `text` begins with, such as `1h30m` or `1.5s`, and its length;
-/// the first is none where it does not fit.
+/// The duration at the start of `text`, such as `1h30m` or `1.5s`, and the length of its text. The
+/// duration is `None` if it does not fit.
 pub(crate) fn duration(text: &str) -> Option<(Option<i64>, usize)> {
     let mut total = Some(0_i64);
     let mut at = 0;
@@ -32,7 +32,7 @@ pub(crate) fn duration(text: &str) -> Option<(Option<i64>, usize)> {
         else {
             break;
         };
-        // Days and longer are written whole.
+        // Days and longer units take no fraction.
         let points = number.matches('.').count();
         if points > 1 || (points == 1 && ["d", "w", "y"].contains(unit)) {
             break;
@@ -43,11 +43,11 @@ pub(crate) fn duration(text: &str) -> Option<(Option<i64>, usize)> {
     (at > 0).then_some((total, at))
 }
 
-/// `number` with a fraction, times `unit`; what is below a nanosecond is left out.
+/// `number`, which may have a fraction, times `unit`. Fractions of a nanosecond are cut off.
 fn scaled(number: &str, unit: i64) -> Option<i64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let whole = if whole.is_empty() { 0 } else { whole.parse::<i64>().ok()? };
-    // Further digits of an hour are below a nanosecond.
+    // Even for hours, further digits are below a nanosecond.
     let fraction = &fraction[..fraction.len().min(18)];
     let part = if fraction.is_empty() { 0 } else { fraction.parse::<i64>().ok()? };
     let places = 10_i128.pow(fraction.len() as u32);
@@ -55,8 +55,7 @@ fn scaled(number: &str, unit: i64) -> Option<i64> {
     i64::try_from(total).ok()
 }
 
-/// The canonical form of a duration: an integer in the largest unit of which it is a
-/// multiple, up to hours.
+/// The canonical form of a duration: an integer in the largest unit that divides it, at most hours.
 pub(crate) fn duration_text(nanoseconds: i64) -> String {
     let units = [("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000)];
     let small = [("ms", 1_000_000), ("us", 1_000)];
@@ -71,12 +70,12 @@ pub(crate) fn duration_text(nanoseconds: i64) -> String {
     format!("{nanoseconds}ns")
 }
 
-/// The string that `text` begins with, in double quotes with Go's escapes or in
-/// backticks, and its length. An error says where.
+/// The string at the start of `text`, in backticks or in double quotes with Go's escapes, and the
+/// length of its text. An error has its offset.
 pub(crate) fn string(text: &str) -> Result<(String, usize), (usize, &'static str)> {
     if let Some(raw) = text.strip_prefix('`') {
         let end = raw.find('`').ok_or((0, "expected a backtick at the end of this string"))?;
-        // As in Go, carriage returns are not part of it.
+        // As in Go, carriage returns are left out.
         return Ok((raw[..end].replace('\r', ""), end + 2));
     }
     let mut bytes: Vec<u8> = Vec::new();
@@ -139,7 +138,7 @@ fn escape(
     Ok(())
 }
 
-/// A string as it is written in a query.
+/// The string as a literal of a query.
 pub(crate) fn string_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -2,11 +2,11 @@
 
 use crate::ast::{Intrinsic, Kind, Scope, Status};
 
-/// Scopes that intrinsics are written with.
+/// The scopes of intrinsics.
 pub(crate) const INTRINSIC_SCOPES: [&str; 5] =
     ["trace", "span", "event", "link", "instrumentation"];
 
-/// The scope that an attribute is written with.
+/// The scope with this name, if attributes may have it.
 pub(crate) fn scope(word: &str) -> Option<Scope> {
     Some(match word {
         "span" => Scope::Span,
@@ -18,7 +18,7 @@ pub(crate) fn scope(word: &str) -> Option<Scope> {
     })
 }
 
-/// What stands before an attribute of a scope.
+/// The prefix of an attribute with this scope.
 pub(crate) fn scope_text(scope: Scope) -> &'static str {
     match scope {
         Scope::Any => ".",
@@ -30,8 +30,8 @@ pub(crate) fn scope_text(scope: Scope) -> &'static str {
     }
 }
 
-/// Every intrinsic: as it is printed, which is how series are labelled, and how else
-/// it may be written with a scope.
+/// All intrinsics: the canonical form, which also labels series, and the alternative form with a
+/// scope.
 const INTRINSICS: [(Intrinsic, &str, &str); 21] = [
     (Intrinsic::Duration, "duration", "span:duration"),
     (Intrinsic::Name, "name", "span:name"),
@@ -56,7 +56,7 @@ const INTRINSICS: [(Intrinsic, &str, &str); 21] = [
     (Intrinsic::InstrumentationVersion, "instrumentation:version", "instrumentation:version"),
 ];
 
-/// The intrinsic of a word without a scope.
+/// The intrinsic with this name, without a scope.
 pub(crate) fn intrinsic(word: &str) -> Option<Intrinsic> {
     INTRINSICS.iter().find(|(_, name, _)| *name == word).map(|(intrinsic, ..)| *intrinsic)
 }
@@ -66,7 +66,7 @@ pub(crate) fn scoped_intrinsic(text: &str) -> Option<Intrinsic> {
     INTRINSICS.iter().find(|(.., scoped)| *scoped == text).map(|(intrinsic, ..)| *intrinsic)
 }
 
-/// Which intrinsics a scope has, for messages.
+/// The intrinsics of a scope, for messages.
 pub(crate) fn scoped_intrinsics_of(scope: &str) -> String {
     let names: Vec<String> = INTRINSICS
         .iter()
@@ -76,12 +76,12 @@ pub(crate) fn scoped_intrinsics_of(scope: &str) -> String {
     names.join(", ")
 }
 
-/// How an intrinsic is printed.
+/// The canonical form of an intrinsic.
 pub(crate) fn intrinsic_text(intrinsic: Intrinsic) -> &'static str {
     INTRINSICS.iter().find(|(one, ..)| *one == intrinsic).map_or("", |(_, name, _)| name)
 }
 
-/// A status's word.
+/// The keyword of a status.
 pub(crate) fn status_text(status: Status) -> &'static str {
     match status {
         Status::Unset => "unset",
@@ -90,7 +90,7 @@ pub(crate) fn status_text(status: Status) -> &'static str {
     }
 }
 
-/// A kind's word.
+/// The keyword of a kind.
 pub(crate) fn kind_text(kind: Kind) -> &'static str {
     match kind {
         Kind::Unspecified => "unspecified",
@@ -102,14 +102,14 @@ pub(crate) fn kind_text(kind: Kind) -> &'static str {
     }
 }
 
-/// The status of a word.
+/// The status with this keyword.
 pub(crate) fn status(word: &str) -> Option<Status> {
     [Status::Unset, Status::Ok, Status::Error]
         .into_iter()
         .find(|status| status_text(*status) == word)
 }
 
-/// The kind of a word.
+/// The kind with this keyword.
 pub(crate) fn kind(word: &str) -> Option<Kind> {
     [Kind::Unspecified, Kind::Internal, Kind::Server, Kind::Client, Kind::Producer, Kind::Consumer]
         .into_iter()

@@ -1,16 +1,17 @@
-//! Regular expressions: RE2's syntax as Go has it, anchored at both ends, `.` any
-//! character ([TraceQL, comparison operators](https://grafana.com/docs/tempo/latest/traceql/construct-traceql-queries/#comparison-operators)).
+//! Regular expressions in RE2's syntax as in Go, anchored at both ends; `.` matches any character
+//! ([TraceQL, comparison
+//! operators](https://grafana.com/docs/tempo/latest/traceql/construct-traceql-queries/#comparison-operators)).
 //!
-//! The `regex` crate differs in details, which are written otherwise for it: its
-//! `\d`, `\w`, `\s`, `\b` know Unicode where Go's know ASCII, a class may hold classes
-//! and set operators, and `\Q…\E` and a brace that is no repetition are unknown to it.
+//! The `regex` crate differs in details, so expressions are translated: its `\d`, `\w`, `\s`, `\b`
+//! match Unicode while Go's match ASCII, a class may contain classes and set operators, and it does
+//! not support `\Q…\E` or a literal brace that is not part of a repetition.
 
 use regex::{Regex, RegexBuilder};
 
-/// Bytes that a compiled expression may take.
+/// Maximum bytes of a compiled expression.
 const COMPILED_BYTES: usize = 1 << 20;
 
-/// A regular expression, compiled.
+/// A compiled regular expression.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     source: String,
@@ -19,7 +20,7 @@ pub struct Pattern {
 
 #[derive(Debug, Clone)]
 enum Matcher {
-    /// `a|b|c`: one of these texts, in order.
+    /// `a|b|c`: one of these texts, in this order.
     Texts(Vec<String>),
     Regex(Regex),
 }
@@ -47,13 +48,13 @@ impl Pattern {
         Ok(Pattern { source: source.to_owned(), matcher })
     }
 
-    /// As it was written.
+    /// The source text.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The texts of `a|b|c`, in order, where that is all it is.
+    /// The texts of `a|b|c`, in order, if the expression is nothing else.
     #[must_use]
     pub fn texts(&self) -> Option<&[String]> {
         match &self.matcher {
@@ -73,7 +74,7 @@ impl Pattern {
 }
 
 fn compiled(source: &str) -> Result<Regex, String> {
-    // Then it would leave the anchors.
+    // Such an expression would escape the anchors.
     if closes_early(source) {
         return Err("not a regular expression: unopened group".to_owned());
     }
@@ -97,7 +98,7 @@ fn compiled(source: &str) -> Result<Regex, String> {
         })
 }
 
-/// Whether a `)` closes what was not opened.
+/// Whether a `)` closes a group that was not opened.
 fn closes_early(source: &str) -> bool {
     let mut depth = 0_i32;
     let mut class = false;
@@ -129,7 +130,7 @@ fn closes_early(source: &str) -> bool {
 fn translated(source: &str) -> String {
     let mut out = String::with_capacity(source.len() + 16);
     let mut rest = source;
-    // Whether what follows is in a class, and whether it is its first character.
+    // Whether the position is in a character class, and whether it is the first in it.
     let mut class = false;
     let mut first = false;
     while let Some(char) = rest.chars().next() {
@@ -199,7 +200,7 @@ fn translated(source: &str) -> String {
     out
 }
 
-/// Whether `{n}`, `{n,}` or `{n,m}` begins here.
+/// Whether a repetition `{n}`, `{n,}` or `{n,m}` begins here.
 fn is_repetition(text: &str) -> bool {
     let Some((inside, _)) = text[1..].split_once('}') else { return false };
     let (low, high) = inside.split_once(',').unwrap_or((inside, ""));

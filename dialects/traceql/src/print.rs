@@ -1,4 +1,4 @@
-//! Trees to text, in one canonical form, which parses to the same tree.
+//! Prints trees in one canonical form, which parses to the same tree.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -10,7 +10,7 @@ use crate::ast::{
 use crate::lexer::is_name_char;
 use crate::{literal, names};
 
-/// How tightly an expression holds together; see the parser's table.
+/// Precedence of expressions; see the parser's table.
 const LOGIC: u8 = 1;
 const COMPARISON: u8 = 2;
 const SUM: u8 = 3;
@@ -171,12 +171,13 @@ impl Expr {
         }
     }
 
-    /// After a sign. A sign is in front of products and powers, but that is read twice.
+    /// Prints the operand of a sign. A sign applies to products and powers, too, but brackets are
+    /// easier to read.
     fn write_signed(&self, out: &mut Formatter<'_>) -> fmt::Result {
         self.write(out, if self.binding() == SIGN { SIGN } else { WHOLE })
     }
 
-    /// In brackets, unless it holds together as tightly as asked.
+    /// Prints the expression, in brackets if its precedence is lower than `least`.
     fn write(&self, out: &mut Formatter<'_>, least: u8) -> fmt::Result {
         if self.binding() < least { write!(out, "({self})") } else { write!(out, "{self}") }
     }
@@ -353,7 +354,7 @@ impl Display for Measure {
 }
 
 impl Function {
-    /// Its name, which is also the name of a series that is the only one.
+    /// The function's name, which also names its series if there is only one.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Traces in memory, as queries are asked of them.
+//! Traces in memory, on which queries are evaluated.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -21,10 +21,10 @@ pub struct Trace {
 /// A span.
 #[derive(Debug, Clone)]
 pub struct Span {
-    /// Its id. Two spans with one id are the two sides of a call, as Zipkin writes
-    /// them; more than two have no children.
+    /// The span's id. Two spans with one id are the two sides of a call, as Zipkin stores them. If
+    /// more than two spans have one id, none of them has children.
     pub id: [u8; 8],
-    /// The id of its parent; none for a root.
+    /// The id of its parent; `None` for a root.
     pub parent_id: Option<[u8; 8]>,
     /// Its name.
     pub name: String,
@@ -32,21 +32,21 @@ pub struct Span {
     pub kind: Kind,
     /// Its status.
     pub status: Status,
-    /// What was said of its status.
+    /// The text of its status.
     pub status_message: String,
-    /// When it began, in nanoseconds of Unix time.
+    /// Its start, in nanoseconds of Unix time.
     pub start_unix_nanos: u64,
-    /// How long it took.
+    /// Its duration.
     pub duration_nanos: u64,
     /// Its attributes.
     pub attributes: Attributes,
-    /// What happened meanwhile.
+    /// Its events.
     pub events: Vec<Event>,
-    /// Other spans that it names.
+    /// Its links to other spans.
     pub links: Vec<Link>,
-    /// What it ran in.
+    /// Its resource.
     pub resource: Arc<Attributes>,
-    /// What wrote it.
+    /// Its instrumentation scope.
     pub instrumentation: Arc<Instrumentation>,
 }
 
@@ -113,7 +113,7 @@ fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<Value<'a>> {
     Some(Value::from(value)).filter(|value| *value != Value::Nil)
 }
 
-/// No value, the one value, or all of them.
+/// No value, a single value, or an array.
 fn several<'a>(values: impl Iterator<Item = Value<'a>>) -> Option<Value<'a>> {
     let mut all = Vec::new();
     for value in values {
@@ -137,7 +137,7 @@ fn nanoseconds(nanoseconds: u64) -> Value<'static> {
     Value::Duration(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
 }
 
-/// A trace, and what queries ask of it as a whole.
+/// A trace with precomputed properties of the whole trace.
 pub struct TraceView<'t> {
     trace: &'t Trace,
     tree: OnceCell<Tree>,
@@ -146,7 +146,7 @@ pub struct TraceView<'t> {
 }
 
 impl<'t> TraceView<'t> {
-    /// Looks at `trace`.
+    /// A view of `trace`.
     #[must_use]
     pub fn new(trace: &'t Trace) -> Self {
         let spans = &trace.spans;
@@ -168,12 +168,12 @@ impl<'t> TraceView<'t> {
         self.trace
     }
 
-    /// How its spans hang together.
+    /// The tree of its spans.
     pub(crate) fn tree(&self) -> &Tree {
         self.tree.get_or_init(|| Tree::new(&self.trace.spans))
     }
 
-    /// What span number `span` has in a field. Ids are hexadecimal text in small letters.
+    /// The value of a field of the span with index `span`. Ids are hexadecimal text in lower case.
     #[must_use]
     pub fn field(&self, span: usize, field: &Field) -> Value<'t> {
         match field {
@@ -249,8 +249,8 @@ impl<'t> TraceView<'t> {
         }
     }
 
-    /// Every field of a span whose values can be counted: no durations, no ids, no
-    /// numbers of the tree.
+    /// Calls `each` for every field of a span whose values can be counted: not for durations, ids
+    /// and numbers of the tree.
     pub(crate) fn countable_fields(&self, index: usize, mut each: impl FnMut(Field, Value<'t>)) {
         let span = &self.trace.spans[index];
         for intrinsic in [

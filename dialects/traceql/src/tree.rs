@@ -1,19 +1,18 @@
-//! How the spans of a trace hang together, numbered so that relations are found by
-//! comparing numbers: a span is below another if its numbers lie between that one's
-//! ([nested sets](https://grafana.com/docs/tempo/latest/traceql/construct-traceql-queries/#structural)).
+//! The tree of a trace's spans, numbered so that relations are found by comparing numbers: a span
+//! is a descendant of another if its numbers lie between the other's ([nested
+//! sets](https://grafana.com/docs/tempo/latest/traceql/construct-traceql-queries/#structural)).
 //!
-//! A span whose parent is not there is the top of a tree of its own. Spans that are
-//! each other's ancestors have no parents.
+//! A span whose parent is missing is the top of a separate tree. Spans in a cycle have no parents.
 
 use std::collections::HashMap;
 
 use crate::ast::{Kind, Relation};
 use crate::trace::Span;
 
-/// Numbers of every span, by its place in the trace.
+/// The numbers of each span, by its index in the trace.
 pub(crate) struct Tree {
     parents: Vec<Option<u32>>,
-    /// Spans with one parent have one number; so have all roots.
+    /// Spans with the same parent have the same number, and so do all roots.
     siblings: Vec<u32>,
     roots: Vec<bool>,
     children: Vec<u32>,
@@ -50,7 +49,7 @@ impl Tree {
         i64::from(self.right[span])
     }
 
-    /// The parent's left number, -1 for a root, 0 where the parent is not known.
+    /// The parent's left number; -1 for a root; 0 if the parent is missing.
     pub(crate) fn parent_number(&self, span: usize) -> i64 {
         match self.parents[span] {
             Some(parent) => self.left(parent as usize),
@@ -59,9 +58,9 @@ impl Tree {
         }
     }
 
-    /// For each of `right`, whether one of `left` is related so: for
-    /// [`Relation::Child`], whether it is a child of one of them. Both are in order.
-    /// In `n log n`.
+    /// For each span of `right`, whether a span of `left` has this relation to it: for
+    /// [`Relation::Child`], whether it is a child of one of them. Both lists are ascending. Takes
+    /// `n log n` time.
     pub(crate) fn related(&self, relation: Relation, left: &[u32], right: &[u32]) -> Vec<bool> {
         match relation {
             Relation::Child => right
@@ -108,8 +107,8 @@ impl Tree {
         }
     }
 
-    /// Whether one of `left` is above each of `right`: intervals either contain each
-    /// other or do not meet, so one that began before and ends after contains it.
+    /// For each span of `right`, whether it is a descendant of a span of `left`. Intervals either
+    /// contain each other or are disjoint. So a span that began before and ends after contains it.
     fn below(&self, left: &[u32], right: &[u32]) -> Vec<bool> {
         let mut above: Vec<(u32, u32)> = left
             .iter()
@@ -133,8 +132,8 @@ impl Tree {
     }
 }
 
-/// The parent of each span. Of two spans with its parent's id, a server's is the
-/// client, and everything else's the server.
+/// The parent of each span. If two spans have the parent's id, the parent of a server span is the
+/// client, and the parent of any other span is the server.
 fn found_parents(spans: &[Span]) -> Vec<Option<u32>> {
     let mut by_id: HashMap<[u8; 8], Vec<u32>> = HashMap::with_capacity(spans.len());
     for (index, span) in spans.iter().enumerate() {
@@ -151,9 +150,9 @@ fn found_parents(spans: &[Span]) -> Vec<Option<u32>> {
     spans.iter().map(parent).collect()
 }
 
-/// Without parents where following them leads back.
+/// Removes the parents of spans in cycles.
 fn uncircled(mut parents: Vec<Option<u32>>) -> Vec<Option<u32>> {
-    // The walk in which a span was come by; 0 for none.
+    // The walk that reached each span; 0 for none.
     let mut walks = vec![0_u32; parents.len()];
     let mut circled = Vec::new();
     for start in 0..parents.len() {
@@ -167,7 +166,7 @@ fn uncircled(mut parents: Vec<Option<u32>>) -> Vec<Option<u32>> {
             }
         }
         if walks[span] == walk && parents[span].is_some() {
-            // It was come by twice, so it is in a circle.
+            // Reached twice in one walk, so the span is in a cycle.
             let first = span;
             loop {
                 circled.push(span);
@@ -184,7 +183,7 @@ fn uncircled(mut parents: Vec<Option<u32>>) -> Vec<Option<u32>> {
     parents
 }
 
-/// Left and right numbers from 1, roots first, children in the order of spans.
+/// Left and right numbers from 1. Roots come first; children are in the order of spans.
 fn numbered(parents: &[Option<u32>], children: &[u32], roots: &[bool]) -> (Vec<u32>, Vec<u32>) {
     let count = parents.len();
     let mut ends: Vec<u32> = children
@@ -201,7 +200,7 @@ fn numbered(parents: &[Option<u32>], children: &[u32], roots: &[bool]) -> (Vec<u
             listed[ends[*parent as usize] as usize] = span as u32;
         }
     }
-    // Now they are where each list begins.
+    // `ends` now contains the start of each list.
     let mut next = ends;
     let last: Vec<u32> =
         next.iter().zip(children).map(|(start, children)| start + children).collect();
@@ -234,7 +233,8 @@ fn numbered(parents: &[Option<u32>], children: &[u32], roots: &[bool]) -> (Vec<u
     (left, right)
 }
 
-/// Spans are siblings that have one parent, have none, or name one that is missing.
+/// Siblings are spans that have the same parent, that are all roots, or that name the same missing
+/// parent.
 fn sibling_groups(spans: &[Span], parents: &[Option<u32>]) -> Vec<u32> {
     #[derive(PartialEq, Eq, Hash)]
     enum Parent {

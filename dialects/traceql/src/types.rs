@@ -2,10 +2,10 @@
 
 use crate::ast::{Arithmetic, Comparison, Expr, Field, Intrinsic, Literal, Scope};
 
-/// What an expression gives.
+/// The type of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Type {
-    /// Only the span knows.
+    /// Depends on the span.
     Any,
     Number,
     String,
@@ -15,7 +15,7 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    /// How it is called in messages.
+    /// The type's name in messages.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Type::Any => "a value",
@@ -83,7 +83,7 @@ pub(crate) fn of_expr(expr: &Expr) -> Type {
     }
 }
 
-/// Whether values of two types can be compared so; otherwise why not.
+/// Whether values of two types can be compared with this operator, or the reason why not.
 pub(crate) fn check_comparison(
     operator: Comparison,
     left: Type,
@@ -104,7 +104,7 @@ pub(crate) fn check_comparison(
     }
 }
 
-/// Whether it is computed with numbers.
+/// Whether both operands of arithmetic are numbers.
 pub(crate) fn check_arithmetic(left: Type, right: Type) -> Result<(), String> {
     match [left, right].into_iter().find(|one| !one.may_be(Type::Number)) {
         Some(one) => Err(format!("expected numbers, found {}", one.text())),
@@ -112,7 +112,7 @@ pub(crate) fn check_arithmetic(left: Type, right: Type) -> Result<(), String> {
     }
 }
 
-/// Why a field always has a value, if it does.
+/// The reason why a field always has a value, if it does.
 pub(crate) fn never_missing(field: &Field) -> bool {
     match field {
         Field::Intrinsic(_) => true,
@@ -124,15 +124,15 @@ pub(crate) fn never_missing(field: &Field) -> bool {
     }
 }
 
-/// Whether an expression asks anything of the span.
+/// Whether an expression depends on the span.
 pub(crate) fn has_field(expr: &Expr) -> bool {
     let mut found = false;
     crate::fields::of_expr(expr, &mut |_| found = true);
     found
 }
 
-/// Arithmetic of constants outside of `{…}`: integers stay integers and are divided
-/// without remainder; durations are not computed with.
+/// Computes arithmetic on constants outside `{…}`. Integers stay integers, and their division
+/// truncates. Durations are refused.
 pub(crate) fn fold(
     operator: Arithmetic,
     left: &Literal,

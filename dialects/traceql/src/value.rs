@@ -1,4 +1,4 @@
-//! Values, and what operators do with them.
+//! Values and operators.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,10 +6,10 @@ use std::fmt;
 use crate::ast::{Arithmetic, Comparison, Kind, Literal, Status};
 use crate::names;
 
-/// What an expression gives for a span.
+/// The value of an expression for a span.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value<'a> {
-    /// There is none.
+    /// No value.
     Nil,
     /// An integer.
     Int(i64),
@@ -27,7 +27,7 @@ pub enum Value<'a> {
     String(Cow<'a, str>),
     /// Several values: an array, or the same attribute of several events or links.
     Array(Vec<Value<'a>>),
-    /// Bytes or a map: it exists, and is equal to nothing.
+    /// Bytes or a map. It exists, but is equal to nothing.
     Other,
 }
 
@@ -46,7 +46,7 @@ impl<'a> From<&'a Literal> for Value<'a> {
 }
 
 impl Value<'_> {
-    /// As a number; durations in nanoseconds.
+    /// The value as a number; durations in nanoseconds.
     #[must_use]
     pub fn number(&self) -> Option<f64> {
         match self {
@@ -56,7 +56,7 @@ impl Value<'_> {
         }
     }
 
-    /// Independent of what it was read from.
+    /// A copy that borrows nothing.
     #[must_use]
     pub fn into_owned(self) -> Value<'static> {
         match self {
@@ -101,7 +101,7 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-/// Integer arithmetic; none where the result does not fit, or a divisor is 0.
+/// Integer arithmetic; `None` if the result does not fit or the divisor is 0.
 pub(crate) fn integer(operator: Arithmetic, left: i64, right: i64) -> Option<i64> {
     match operator {
         Arithmetic::Add => left.checked_add(right),
@@ -111,7 +111,7 @@ pub(crate) fn integer(operator: Arithmetic, left: i64, right: i64) -> Option<i64
         Arithmetic::Remainder => left.checked_rem(right),
         Arithmetic::Power => match u32::try_from(right) {
             Ok(exponent) => left.checked_pow(exponent),
-            // The exponent does not fit: what is left is 0, 1 or -1, or too large.
+            // The exponent does not fit. The result is 0, 1 or -1, or too large.
             Err(_) => match (left, right > 0) {
                 (1, _) => Some(1),
                 (0, true) => Some(0),
@@ -134,7 +134,7 @@ pub(crate) fn float(operator: Arithmetic, left: f64, right: f64) -> f64 {
     }
 }
 
-/// Two integers give an integer. What has no result is no value.
+/// Two integers give an integer. If there is no result, the value is [`Value::Nil`].
 pub(crate) fn compute(operator: Arithmetic, left: &Value<'_>, right: &Value<'_>) -> Value<'static> {
     if let (Value::Int(left), Value::Int(right)) = (left, right) {
         return integer(operator, *left, *right).map_or(Value::Nil, Value::Int);
@@ -145,9 +145,9 @@ pub(crate) fn compute(operator: Arithmetic, left: &Value<'_>, right: &Value<'_>)
     }
 }
 
-/// Whether `left operator right` holds. It does not between values of different types,
-/// or where there is none; not even `!=`. Of an array, one element has to satisfy it;
-/// for `!=`, all.
+/// Whether `left operator right` is true. Between values of different types, or without a value, it
+/// is false, even for `!=`. Of an array, at least one element must satisfy it; for `!=`, all
+/// elements.
 pub(crate) fn compare(operator: Comparison, left: &Value<'_>, right: &Value<'_>) -> bool {
     let all = operator == Comparison::NotEqual;
     match (left, right) {

@@ -1,5 +1,5 @@
-//! We accept and refuse what `grammar/corpus.txt` says; `grammar/grammar.mjs` holds a
-//! grammar that is not ours to the same file.
+//! Checks which queries are accepted, by `grammar/corpus.txt`. `grammar/grammar.mjs` checks the
+//! same file with an independent grammar.
 
 use spanwise_traceql::parse;
 

@@ -104,7 +104,7 @@ fn boxed_field(field: impl Strategy<Value = Field>) -> impl Strategy<Value = Box
     field.prop_map(|field| Box::new(Expr::Field(field)))
 }
 
-/// An expression that gives numbers.
+/// A numeric expression.
 fn number() -> impl Strategy<Value = Expr> {
     let leaf = prop_oneof![
         number_literal().prop_map(Expr::Literal),
@@ -124,7 +124,7 @@ fn number() -> impl Strategy<Value = Expr> {
     })
 }
 
-/// An expression that gives a boolean.
+/// A boolean expression.
 pub(crate) fn condition() -> impl Strategy<Value = Expr> {
     let compared = (comparison(), number(), number()).prop_map(|(operator, left, right)| {
         Expr::Compare { operator, left: Box::new(left), right: Box::new(right) }

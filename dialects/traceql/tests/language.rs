@@ -1,4 +1,4 @@
-//! What is accepted and how it is printed; what is refused, where and why.
+//! Accepted queries and their printed form; refused queries with position and message.
 
 use spanwise_traceql::ast::Body;
 use spanwise_traceql::{MAX_DEPTH, MAX_PATTERNS, MAX_QUERY_BYTES, parse};
@@ -28,7 +28,7 @@ fn canonical_form() {
             "{ event.a = link.b || instrumentation.c = 1 }",
             "{ event.a = link.b || instrumentation.c = 1 }",
         ),
-        // Intrinsics, old and new.
+        // Intrinsics in old and new spelling.
         ("{ span:duration > 1.5s && duration < 90m }", "{ duration > 1500ms && duration < 90m }"),
         ("{ trace:rootService = rootServiceName }", "{ rootServiceName = rootServiceName }"),
         ("{ trace:rootName = span:name }", "{ rootName = name }"),
@@ -37,7 +37,7 @@ fn canonical_form() {
         ("{ event:timeSinceStart > -5s }", "{ event:timeSinceStart > -5s }"),
         ("{ instrumentation:version =~ `1\\..*` }", r#"{ instrumentation:version =~ "1\\..*" }"#),
         ("{ nestedSetParent < 0 }", "{ nestedSetParent < 0 }"),
-        // Ids get what is left out of them.
+        // Ids are completed.
         (
             r#"{ trace:id = "1234567890ABCDE" }"#,
             r#"{ trace:id = "000000000000000001234567890abcde" }"#,
@@ -56,7 +56,7 @@ fn canonical_form() {
         // Missing values.
         ("{ .a = nil || nil != .b }", "{ .a = nil || .b != nil }"),
         ("{ nil = nil }", "{ false }"),
-        // Precedence: && and || are one level, from the left.
+        // Precedence: && and || have the same level and are left-associative.
         ("{ .a || .b && .c }", "{ (.a || .b) && .c }"),
         ("{ .a && .b || .c }", "{ (.a && .b) || .c }"),
         ("{ .a && (.b && .c) && .d }", "{ .a && (.b && .c) && .d }"),
@@ -70,7 +70,7 @@ fn canonical_form() {
         ("{ !.a = true }", "{ !.a = true }"),
         ("{ !(.a = 1) }", "{ !(.a = 1) }"),
         ("{ .a = 1 = true }", "{ .a = 1 = true }"),
-        // Comments and lines.
+        // Comments and line breaks.
         ("{ .a = 1 // one\n && /* and */ .b }", "{ .a = 1 && .b }"),
         // Sets of spans.
         ("{.a}&&{.b}||{.c}", "({ .a } && { .b }) || { .c }"),
@@ -224,7 +224,7 @@ fn errors_say_where_and_what_was_expected() {
     }
 }
 
-/// What is needed must not double with every stage.
+/// The size of the needs must not double with every stage.
 #[test]
 fn needs_stay_small() {
     let stage = " | { .a = 1 } || { .b = 1 }";
@@ -266,7 +266,7 @@ fn bounds() {
     refused(some, "more than 50 functions of metrics");
     refused("{ .a =~ \"(((x{100}){100}){100}){100}\" }".to_owned(), "bytes when compiled");
 
-    // What is long, but not deep, is taken.
+    // A long query that is not deep is accepted.
     let chain = format!("{{ {} }}", vec![".a = 1"; 10_000].join(" || "));
     assert!(parse(&chain).is_ok());
     let nested = format!("{{ {}.a{} }}", "(".repeat(MAX_DEPTH - 1), ")".repeat(MAX_DEPTH - 1));

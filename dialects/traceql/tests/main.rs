@@ -1,4 +1,4 @@
-//! The language, what it means, and what holds for every query.
+//! The syntax, the semantics, and properties of every query.
 
 mod corpus;
 mod generate;

@@ -1,4 +1,4 @@
-//! What queries select, in traces small enough to look at.
+//! Results of queries on small traces.
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ pub(crate) fn span(id: u8, parent: u8, service: &str, name: &str) -> Span {
     }
 }
 
-/// 1 is the root; 2 and 3 are its children; 4 and 5 are below 2; 6 is below 5; 7 names
-/// a parent that is not there, and 8 is below it.
+/// 1 is the root; 2 and 3 are its children; 4 and 5 are below 2; 6 is below 5; 7 has a missing
+/// parent, and 8 is below 7.
 pub(crate) fn shop() -> Trace {
     let text = |text: &str| AttributeValue::String(text.to_owned());
     let mut spans = vec![
@@ -88,7 +88,7 @@ pub(crate) fn found(query: &str, trace: &Trace) -> Vec<Spanset> {
     search(pipeline, &TraceView::new(trace))
 }
 
-/// Numbers of the spans that a query finds, from 1.
+/// The spans that a query finds, numbered from 1.
 fn spans(query: &str) -> Vec<Vec<u32>> {
     let sets = found(query, &shop());
     sets.into_iter().map(|set| set.spans.iter().map(|span| span + 1).collect()).collect()
@@ -101,7 +101,7 @@ fn conditions() {
         ("{}", all),
         ("{ false }", &[]),
         (r#"{ resource.service.name = "db" }"#, &[4, 5, 6, 8]),
-        // Without a scope, the span comes before its resource.
+        // Without a scope, span attributes take precedence over resource attributes.
         (r#"{ .service.name = "span's own" }"#, &[7]),
         (r#"{ resource.service.name = "worker" }"#, &[7]),
         (r#"{ name = "SELECT" }"#, &[4, 5]),
@@ -118,13 +118,13 @@ fn conditions() {
         ("{ .retry }", &[5]),
         ("{ !.retry }", &[]),
         ("{ .retry = true || .http.status = 200 }", &[1, 5]),
-        // What is missing compares with nothing, and then `!` of it holds.
+        // Every comparison with a missing value is false, and `!` of it is true.
         ("{ .rows != 0 }", &[8]),
         ("{ !(.rows = 0) }", &[1, 2, 3, 4, 5, 7, 8]),
         ("{ .rows = nil }", &[1, 2, 3, 4, 5, 7]),
         ("{ .rows != nil }", &[6, 8]),
         ("{ .missing || .retry }", &[5]),
-        // Arithmetic: integers are divided without remainder, by 0 there is no result.
+        // Arithmetic: integer division truncates; division by 0 has no result.
         ("{ .rows / 2 = 1 }", &[8]),
         ("{ 6 / .rows = 2 }", &[8]),
         ("{ .rows ^ 2 = 9 && 2 ^ .rows = 8 }", &[8]),
@@ -138,7 +138,7 @@ fn conditions() {
         ("{ status = error }", &[6]),
         ("{ kind != internal }", &[1]),
         (r#"{ statusMessage = "deadlock" }"#, &[6]),
-        // Arrays: one element, or none.
+        // Arrays: one element matches, or none.
         (r#"{ .tags = "b" }"#, &[4]),
         (r#"{ .tags != "b" }"#, &[]),
         (r#"{ .tags != "c" }"#, &[4]),
@@ -153,7 +153,7 @@ fn conditions() {
         (r#"{ link:traceID = "ABABABABABABABABABABABABABABABAB" }"#, &[4]),
         (r#"{ instrumentation:name = "lib" && instrumentation:version = "1.2" }"#, &[3]),
         (r#"{ instrumentation.language = "rust" }"#, &[3]),
-        // The trace, and where a span is in it.
+        // The trace, and the span's position in it.
         (r#"{ trace:id = "1f" && span:id = "2" }"#, &[2]),
         (r#"{ span:parentID = "1" }"#, &[2, 3]),
         ("{ trace:duration = 7.1s }", all),
@@ -192,11 +192,11 @@ fn structure() {
         (format!("{front} &>> {{ status = error }}"), vec![1, 6]),
         (format!("{{ status = error }} &<< {front}"), vec![1, 6]),
         (format!("{db} &~ {db}"), vec![4, 5]),
-        // Nothing on the left: everything on the right is without a partner.
+        // With nothing on the left, every span on the right is without a partner.
         (format!("{{ false }} !> {cart}"), vec![2]),
         (format!("{cart} && {{ status = error }}"), vec![2, 6]),
         (format!("{cart} || {{ .none = 1 }}"), vec![2]),
-        // A tree whose root is missing is a tree.
+        // Spans below a missing root form a tree.
         ("{ name = \"job\" } > { }".to_owned(), vec![8]),
     ] {
         assert_eq!(spans(&query), vec![expected], "{query}");
@@ -211,12 +211,12 @@ fn pipelines() {
     for (query, expected) in [
         ("{ name = \"SELECT\" } | count() = 2", vec![vec![4, 5]]),
         ("{ name = \"SELECT\" } | count() > 2", vec![]),
-        // There is no set without spans.
+        // There are no empty sets.
         ("{ .none = 1 } | count() = 0", vec![]),
         ("max(duration) > 1s | { status = error }", vec![vec![6]]),
         ("{ } | max(duration) - min(duration) = 1.9s", vec![vec![1, 2, 3, 4, 5, 6, 7, 8]]),
         ("{ .rows != nil } | sum(.rows) = 3 | avg(.rows) = 1.5", vec![vec![6, 8]]),
-        // Nothing to aggregate compares with nothing.
+        // An aggregate of nothing compares as false.
         ("{ } | sum(.none) = 0", vec![]),
         ("{ } | by(resource.service.name) | count() >= 2", vec![vec![1, 3], vec![4, 5, 6, 8]]),
         (
@@ -272,7 +272,7 @@ fn two_sides_with_one_id_and_circles() {
 
 #[test]
 fn nothing_is_quadratic() {
-    // A chain, and as many siblings: in pairs, this test would not come to an end.
+    // A chain, and as many siblings. Comparing all pairs would take too long.
     let count = 50_000_u32;
     let id = |number: u32| {
         let mut id = [0; 8];

@@ -1,4 +1,4 @@
-//! Series of traces small enough to count by hand.
+//! Series of traces that are small enough to count by hand.
 
 use spanwise_traceql::ast::Body;
 use spanwise_traceql::metrics::{Answer, Evaluation, Grid, Limits};
@@ -17,7 +17,7 @@ fn answer(query: &str, grid: Grid, limits: Limits) -> Answer {
     evaluation.finish()
 }
 
-/// Labels and values of each series; spans 1 to 8 begin at as many seconds.
+/// Labels and values of each series. Spans 1 to 8 start at seconds 1 to 8.
 fn series(query: &str) -> Vec<(String, String)> {
     let grid = Grid::range(0, 8 * SECOND, 4 * SECOND).expect("a range");
     answer(query, grid, Limits::default())
@@ -50,7 +50,7 @@ fn functions() {
                 ("resource.service.name=worker", "0 1"),
             ],
         ),
-        // What is missing is left out; where all is, the first is nil.
+        // Missing values are left out. If all are missing, the first label is nil.
         (
             "{ status = error || .retry } | count_over_time() by (.retry, .rows)",
             vec![(".retry=true", "0 1"), (".rows=0", "0 1")],
@@ -61,7 +61,7 @@ fn functions() {
         ("{} | sum_over_time(duration)", vec![("__name__=sum_over_time", "0.4 2.3")]),
         ("{} | avg_over_time(.rows)", vec![("__name__=avg_over_time", "NaN 1.5")]),
         ("{} | sum_over_time(event:timeSinceStart)", vec![("__name__=sum_over_time", "NaN 0.05")]),
-        // 0.1 s lies in the bucket up to 2^27 ns.
+        // 0.1 s is in the bucket up to 2^27 ns.
         (
             "{} | histogram_over_time(duration)",
             vec![("__bucket=0.134217728", "4 3"), ("__bucket=2.147483648", "0 1")],
@@ -132,7 +132,7 @@ fn compared() {
     has("__meta_type=baseline_total,name=nil", "1 1");
     has("__meta_type=selection,status=error", "0 1");
     has("__meta_type=selection,span.rows=0", "0 1");
-    // Two names of events, of which one is told.
+    // Two event names, of which one is reported.
     has("__meta_error=__too_many_values__,event:name=nil", "0 0");
     assert!(
         !told.iter().any(|(labels, _)| labels.contains("duration") || labels.contains("span:id"))
@@ -158,7 +158,7 @@ fn exemplars() {
             .map(|exemplar| (exemplar.span_id[7], exemplar.value))
             .collect()
     };
-    // Two of each point; of what is only counted, with the point's value.
+    // Two for each point. If spans are only counted, the value is the point's.
     assert_eq!(exemplars("{} | rate()", grid, 100), [(1, 1.0), (2, 1.0), (5, 1.0), (6, 1.0)]);
     assert_eq!(exemplars("{} | max_over_time(duration)", grid, 2), [(1, 0.1), (5, 0.1)]);
     assert_eq!(exemplars("{} | rate()", grid, 1), [(1, 1.0)]);

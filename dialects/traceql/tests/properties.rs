@@ -1,4 +1,4 @@
-//! What holds for every query and every trace.
+//! Properties of every query on every trace.
 
 use proptest::prelude::*;
 use spanwise_traceql::ast::{Body, Pipeline, Relation, Spansets, Stage};
@@ -15,7 +15,7 @@ fn where_spans(pipeline: &Pipeline, view: &TraceView<'_>) -> Vec<u32> {
     spans
 }
 
-/// Parents as the definition has them, looked for one by one.
+/// The parent by its definition, found by searching all spans.
 fn parent(trace: &Trace, span: usize) -> Option<usize> {
     use spanwise_traceql::ast::Kind;
     let named = |span: usize| {
@@ -35,7 +35,7 @@ fn parent(trace: &Trace, span: usize) -> Option<usize> {
     let mut above = named(span);
     for _ in 0..trace.spans.len() {
         if above == Some(span) {
-            // It is its own ancestor.
+            // The span is its own ancestor.
             return None;
         }
         above = above.and_then(named);
@@ -54,7 +54,7 @@ fn is_below(trace: &Trace, span: usize, above: usize) -> bool {
     false
 }
 
-/// Whether `span` is related so to `other`.
+/// Whether `span` has this relation to `other`.
 fn related(trace: &Trace, relation: Relation, other: usize, span: usize) -> bool {
     match relation {
         Relation::Child => parent(trace, span) == Some(other),
@@ -233,7 +233,7 @@ fn measures(metrics: &spanwise_traceql::ast::Metrics) -> Vec<&Pipeline> {
     }
 }
 
-/// What is taken is printed so that it is taken as the same.
+/// An accepted query is printed as text that parses to the same tree.
 fn same_again(text: &str) -> Result<(), TestCaseError> {
     match parse(text) {
         Ok(query) => {

@@ -1,6 +1,5 @@
-//! The receivers: one table, over which settings, flags, listeners, banner and status iterate,
-//! and which the documents repeat. A new receiver is a file with its row, and a line in
-//! [`RECEIVERS`].
+//! The table of receivers. Settings, flags, listeners, banner and status are generated from it, and
+//! the documents repeat it. A new receiver is one file with its row, and one line in [`RECEIVERS`].
 
 pub(crate) mod flight;
 mod jaeger;
@@ -25,28 +24,28 @@ pub(crate) fn storage_writer(shared: Arc<Shared>) -> Router {
 
 use shared::Shared;
 
-/// A port that takes spans.
+/// A port that receives spans.
 #[derive(Debug)]
 pub struct Receiver {
-    /// The setting that says where it listens: `listen.` and the key that it has in the status.
+    /// The setting of its address: `listen.` and the receiver's key in the status.
     pub setting: &'static str,
-    /// The same among the flags, without the hyphens before it.
+    /// The corresponding flag, without leading hyphens.
     pub flag: &'static str,
-    /// What is spoken there.
+    /// The protocol.
     pub title: &'static str,
-    /// What it takes, as its setting says.
+    /// What it accepts, in the words of the setting's description.
     pub takes: &'static str,
-    /// Its line in the banner, which it may share with others.
+    /// The title of its line in the banner. Several receivers may share a line.
     pub banner: &'static str,
-    /// What follows its address there.
+    /// Text after its address in the banner.
     pub banner_note: &'static str,
-    /// Where it listens by default.
+    /// Its default port.
     pub default_port: u16,
-    /// Whether it may be switched off.
+    /// Whether it can be disabled.
     pub is_optional: bool,
-    /// The path to which spans are posted by HTTP; empty where it has none.
+    /// The HTTP path for spans; empty if there is none.
     pub path: &'static str,
-    /// What it counts, by what counts it.
+    /// The names of its counters, in groups.
     pub(crate) counters: &'static [&'static [&'static str]],
     pub(crate) service: Service,
 }
@@ -54,13 +53,13 @@ pub struct Receiver {
 /// How a receiver is served.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Service {
-    /// Connections: HTTP and gRPC.
+    /// Over connections: HTTP and gRPC.
     Http(fn(Arc<Shared>) -> Router),
-    /// Datagrams with Jaeger's thrift.
+    /// Over datagrams with Jaeger's Thrift.
     Datagrams(ThriftProtocol),
 }
 
-/// All receivers, in the order in which people see them.
+/// All receivers, in the order in which they are shown.
 pub static RECEIVERS: [&Receiver; COUNT] = [
     &otlp::grpc::RECEIVER,
     &otlp::http::RECEIVER,
@@ -73,35 +72,35 @@ pub static RECEIVERS: [&Receiver; COUNT] = [
 
 const COUNT: usize = 7;
 
-/// The receiver to which agents report.
+/// The receiver for agents.
 pub static AGENTS: &Receiver = &otlp::grpc::RECEIVER;
 
 impl Receiver {
-    /// The key that it has in the status.
+    /// Its key in the status.
     pub fn key(&self) -> &'static str {
         self.setting.strip_prefix("listen.").unwrap_or(self.setting)
     }
 
-    /// Whether it takes datagrams, not connections.
+    /// Whether it receives datagrams rather than connections.
     pub const fn is_udp(&self) -> bool {
         matches!(self.service, Service::Datagrams(_))
     }
 
-    /// The receiver of this key.
+    /// The receiver with this key.
     pub fn named(key: &str) -> Option<&'static Self> {
         RECEIVERS.into_iter().find(|receiver| receiver.key() == key)
     }
 }
 
-/// Where each receiver listens; `None` where it is switched off.
+/// The address of each receiver; `None` if it is disabled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReceiverAddresses([Option<SocketAddr>; COUNT]);
 
 impl ReceiverAddresses {
-    /// Asks for the address of each.
+    /// Calls a function for the address of each receiver.
     ///
     /// # Errors
-    /// The first error.
+    /// The first error of the function.
     pub fn try_from_fn<E>(
         mut address: impl FnMut(&'static Receiver) -> Result<Option<SocketAddr>, E>,
     ) -> Result<Self, E> {
@@ -122,7 +121,7 @@ impl ReceiverAddresses {
         RECEIVERS.into_iter().zip(self.0)
     }
 
-    /// Where a receiver is, in a sentence.
+    /// A sentence with the receiver's address.
     pub(crate) fn where_is(&self, receiver: &Receiver) -> String {
         let Receiver { title, setting, path, .. } = receiver;
         match self.of(receiver) {
@@ -132,7 +131,7 @@ impl ReceiverAddresses {
         }
     }
 
-    /// Where most spans go, for those that came to the UI's port.
+    /// A sentence with the OTLP address, for spans that were sent to the UI's port.
     pub(crate) fn where_otlp_is(&self) -> String {
         let [grpc, http] =
             [&otlp::grpc::RECEIVER, &otlp::http::RECEIVER].map(|it| self.where_is(it));

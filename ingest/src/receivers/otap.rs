@@ -1,8 +1,8 @@
 //! OTAP over gRPC: streams of Arrow batches from OpenTelemetry collectors.
 //!
-//! A batch is answered when it is durable. The next ones are read and decoded
-//! meanwhile, but not more than [`Limits::otap_batches`] of a stream wait at a
-//! time: then nothing more is read of it, and HTTP/2 holds its sender back.
+//! A batch is acknowledged when it is durable. Meanwhile, the next batches are read and decoded, up
+//! to [`Limits::otap_batches`] for each stream. Then reading stops, and HTTP/2 flow control slows
+//! the sender down.
 //!
 //! [`Limits::otap_batches`]: crate::Limits::otap_batches
 
@@ -25,11 +25,11 @@ use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::otlp::grpc::instead;
-use super::pipeline::{self, Taken};
+use super::pipeline::{self, PipelineResult};
 use super::shared::Shared;
 use crate::transport::budget::Lease;
 use crate::transport::failure::Failure;
-use crate::transport::messages::{Framed, Messages};
+use crate::transport::messages::{Messages, RawMessage};
 use crate::transport::refusals::Caller;
 use crate::transport::shutting_down;
 use crate::transport::stream_limit::StreamPermit;
@@ -43,11 +43,11 @@ const STREAMS_OPENED: &str = "otap_streams_opened";
 const STREAMS_OUTGROWN: &str = "otap_streams_outgrown";
 const STREAMS_REFUSED: &str = "otap_streams_refused";
 
-/// What is counted here.
+/// Counters of this receiver.
 pub(in crate::receivers) const COUNTERS: [&str; 7] =
     [BATCHES, ORPHANS, SPANS, STREAMS_BROKEN, STREAMS_OPENED, STREAMS_OUTGROWN, STREAMS_REFUSED];
 
-/// How long the end of a stream may take to be written.
+/// Timeout for writing the end of a stream.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 type Frames = mpsc::Sender<Result<Frame<Bytes>, Infallible>>;
@@ -96,24 +96,23 @@ pub(crate) async fn traces(State(shared): State<Arc<Shared>>, request: Request) 
 struct BatchStream {
     shared: Arc<Shared>,
     from: Caller,
-    /// None while a batch is being decoded, and after one that broke the stream.
+    /// `None` while a batch is being decoded, and after a batch that broke the stream.
     decoder: Option<StreamDecoder>,
-    /// Accounts for the dictionaries that the decoder keeps.
+    /// Memory reserved for the decoder's dictionaries.
     kept: Lease,
-    /// A permit for each batch that may wait to be durable.
+    /// One permit for each batch that may wait to become durable.
     waiting: Arc<Semaphore>,
     frames: Frames,
     _permit: StreamPermit,
 }
 
-/// Why a stream ends before its sender ends it.
+/// Why the server ends a stream before its sender does.
 struct End(RpcStatus);
 
 impl From<Failure> for End {
     fn from(failure: Failure) -> Self {
         let status = failure.rpc_status();
-        // Where the next stream may go well, the code is the one on which
-        // senders open it.
+        // If the next stream may succeed, uses the code for which senders open one.
         let code = match code(&failure) {
             StatusCode::Unavailable => RpcCode::Unavailable,
             _ => status.code,
@@ -125,7 +124,7 @@ impl From<Failure> for End {
 impl BatchStream {
     async fn run(mut self, mut messages: Messages) {
         let end = self.batches(&mut messages).await;
-        // What was taken is answered before the end.
+        // Batches in progress are answered before the stream ends.
         let all = u32::try_from(self.shared.limits.otap_batches).unwrap_or(u32::MAX);
         let _ = self.waiting.acquire_many(all).await;
         let status = match end {
@@ -136,12 +135,12 @@ impl BatchStream {
             }
         };
         let mut trailers = HeaderMap::new();
-        // Fails where a message cannot be a header's value; it is then left out.
+        // Fails if a message is not a valid header value. It is then omitted.
         if status.add_header(&mut trailers).is_err() {
             let _ = tonic::Status::new(status.code(), "").add_header(&mut trailers);
         }
         let _ = self.frames.send(Ok(Frame::trailers(trailers))).await;
-        // A body that is dropped before the end is written resets the call.
+        // Dropping the body before the end is written would reset the call.
         let _ = timeout(FAREWELL, self.frames.closed()).await;
     }
 
@@ -150,8 +149,7 @@ impl BatchStream {
         loop {
             let Ok(permit) = Arc::clone(&self.waiting).acquire_owned().await else { return Ok(()) };
             let framed = tokio::select! {
-                // Only between messages, so that a batch that is being taken is
-                // answered.
+                // Only between messages, so that a batch in progress gets its reply.
                 () = shutting_down(&mut closing) => {
                     return Err(End(RpcStatus::new(
                         RpcCode::Unavailable,
@@ -191,14 +189,17 @@ impl BatchStream {
         }
     }
 
-    /// Reads a message; after an error the stream cannot go on.
-    async fn decode(&mut self, framed: Framed) -> Result<(Batch, Lease), (Option<i64>, Failure)> {
+    /// Decodes a message. After an error the stream cannot continue.
+    async fn decode(
+        &mut self,
+        framed: RawMessage,
+    ) -> Result<(Batch, Lease), (Option<i64>, Failure)> {
         let limits = self.shared.limits;
         let gone = || (None, Failure::Internal("an OTAP stream without its decoder".to_owned()));
         let permit = self.shared.decoders.acquire().await.map_err(|_| gone())?;
         let mut decoder = self.decoder.take().ok_or_else(gone)?;
-        let Framed { encoding, bytes, mut lease } = framed;
-        // Not on the runtime's own threads: a small message may make much work.
+        let RawMessage { encoding, bytes, mut lease } = framed;
+        // Runs outside the runtime's threads, because a small message can cause much work.
         let decode = move || {
             let decoded = body::unpack(encoding, bytes, &limits, &mut lease)
                 .map_err(|failure| (None, failure))
@@ -215,8 +216,7 @@ impl BatchStream {
         Ok((batch, lease))
     }
 
-    /// Ends a stream whose dictionaries have outgrown their bounds: the next one
-    /// begins with none.
+    /// Ends a stream whose dictionaries exceed their limits. The next stream starts without any.
     fn account_for_dictionaries(&mut self) -> Result<(), End> {
         let bytes = self.decoder.as_ref().map_or(0, StreamDecoder::kept_bytes);
         if bytes <= self.shared.limits.otap_kept_bytes && self.kept.resize(bytes) {
@@ -233,17 +233,17 @@ impl BatchStream {
     }
 }
 
-/// Hands a batch to the sink; what to answer.
+/// Passes a batch to the sink and returns its status.
 async fn take(shared: &Shared, from: Caller, batch: Batch, lease: Lease) -> BatchStatus {
     let orphans = u64::try_from(batch.orphans).unwrap_or(u64::MAX);
     shared.counters.add(ORPHANS, orphans);
     let taken = async {
         let (rows, rejections) = pipeline::counted(shared, batch.decoded?);
         let spans = pipeline::accept(shared, rows, lease, SPANS).await?;
-        Taken { spans, rejections }.some()
+        PipelineResult { spans, rejections }.some()
     };
     match taken.await {
-        // Where only a part was taken, the message says what was not.
+        // The message lists rejected parts.
         Ok(rejections) => {
             let message = rejections.message().unwrap_or_default();
             if !message.is_empty() {
@@ -262,8 +262,8 @@ fn refusal(batch_id: i64, failure: &Failure) -> BatchStatus {
     BatchStatus::new(batch_id, code(failure), failure.rpc_status().message)
 }
 
-/// The Collector's exporter tries again on UNAVAILABLE only: RESOURCE_EXHAUSTED
-/// would need a delay beside it, for which a `BatchStatus` has no room.
+/// The Collector's exporter retries only on UNAVAILABLE. RESOURCE_EXHAUSTED would need a delay,
+/// which a `BatchStatus` cannot carry.
 const fn code(failure: &Failure) -> StatusCode {
     match failure {
         Failure::TooLarge(_) => StatusCode::ResourceExhausted,
@@ -278,7 +278,7 @@ const fn code(failure: &Failure) -> StatusCode {
     }
 }
 
-/// Sends an answer; where the sender is gone, nobody waits for it.
+/// Sends a status. Ignores that the sender may be gone.
 async fn answer(frames: &Frames, status: BatchStatus) {
     let _ = frames.send(Ok(Frame::data(unary::framed(&status.to_protobuf())))).await;
 }

@@ -1,4 +1,4 @@
-//! The way of every request: decompress, decode, hand over.
+//! The steps of every request: decompress, decode, store.
 
 use bytes::Bytes;
 use spanwise_model::SpanRows;
@@ -14,21 +14,20 @@ use crate::transport::body;
 use crate::transport::budget::Lease;
 use crate::transport::failure::Failure;
 
-/// Bytes from which decoding leaves the runtime's own threads.
+/// Larger bodies are decoded outside the runtime's threads.
 pub(crate) const LARGE_BYTES: usize = 512 * 1024;
 
-/// What became of a request's spans.
+/// The result for a request's spans.
 #[derive(Debug)]
-pub(crate) struct Taken {
-    /// Spans that are durable now.
+pub(crate) struct PipelineResult {
+    /// Number of spans that are now durable.
     pub(crate) spans: u64,
-    /// The others, by reason.
+    /// Rejected spans by reason.
     pub(crate) rejections: Rejections,
 }
 
-impl Taken {
-    /// For senders that cannot be told of a part: a failure where nothing was
-    /// taken of something.
+impl PipelineResult {
+    /// For protocols without partial success: a failure if spans were rejected and none was stored.
     pub(crate) fn some(self) -> Result<Rejections, Failure> {
         match self.rejections.message() {
             Some(message) if self.spans == 0 => Err(Failure::Malformed(message)),
@@ -37,7 +36,7 @@ impl Taken {
     }
 }
 
-/// Takes a request's body, decoded by `decode`; `counter` counts its spans.
+/// Accepts a request's body, which `decode` decodes. `counter` counts its spans.
 pub(crate) async fn take<D>(
     shared: &Shared,
     encoding: Encoding,
@@ -45,16 +44,16 @@ pub(crate) async fn take<D>(
     mut lease: Lease,
     counter: &'static str,
     decode: D,
-) -> Result<Taken, Failure>
+) -> Result<PipelineResult, Failure>
 where
-    D: FnOnce(&[u8], &Limits) -> Result<Decoded, Undecoded> + Send + 'static,
+    D: FnOnce(&[u8], &Limits) -> Result<Decoded, DecodeFailure> + Send + 'static,
 {
     let limits = shared.limits;
-    // As many at a time as there are processors: what a request may grow to
-    // while it is decoded is bounded per request only.
+    // At most as many at a time as there are processors. The memory limit for decoding applies to
+    // each request only.
     let permit = shared.decoders.acquire().await.map_err(|_| shutting_down())?;
     let large = bytes.len() > LARGE_BYTES || encoding != Encoding::Identity;
-    let decode = move || -> Result<(Decoded, Lease), Undecoded> {
+    let decode = move || -> Result<(Decoded, Lease), DecodeFailure> {
         let bytes = body::unpack(encoding, bytes, &limits, &mut lease)?;
         Ok((decode(&bytes, &limits)?, lease))
     };
@@ -70,19 +69,19 @@ where
     hand_over(shared, decoded, lease, counter).await
 }
 
-/// Counts what was decoded and hands it to the sink.
+/// Counts decoded spans and passes them to the sink.
 async fn hand_over(
     shared: &Shared,
     decoded: Decoded,
     lease: Lease,
     counter: &'static str,
-) -> Result<Taken, Failure> {
+) -> Result<PipelineResult, Failure> {
     let (batch, rejections) = counted(shared, decoded);
     let spans = accept(shared, batch, lease, counter).await?;
-    Ok(Taken { spans, rejections })
+    Ok(PipelineResult { spans, rejections })
 }
 
-/// Counts what of a request was rejected and left out.
+/// Counts what was rejected or left out of a request.
 pub(crate) fn counted(shared: &Shared, decoded: Decoded) -> (SpanRows, Rejections) {
     let Decoded { batch, rejections, left_out } = decoded;
     count(shared, &rejections, &left_out);
@@ -94,7 +93,7 @@ pub(crate) fn count(shared: &Shared, rejections: &Rejections, left_out: &LeftOut
     shared.counters.add_rejections(rejections);
 }
 
-/// Hands a batch to the sink; returns the number of its spans.
+/// Passes a batch to the sink. Returns the number of its spans.
 pub(crate) async fn accept(
     shared: &Shared,
     batch: SpanRows,
@@ -117,13 +116,13 @@ pub(crate) async fn accept(
 
 /// A body that could not be decoded.
 #[derive(Debug)]
-pub(crate) struct Undecoded {
+pub(crate) struct DecodeFailure {
     failure: Failure,
     meant_for: Option<MeantFor>,
 }
 
-impl Undecoded {
-    /// Says also where the body belongs, if it belongs elsewhere.
+impl DecodeFailure {
+    /// Adds a hint where the body belongs, if it belongs elsewhere.
     pub(crate) fn explained(self, shared: &Shared) -> Failure {
         let receiver = match self.meant_for {
             None => return self.failure,
@@ -139,13 +138,13 @@ impl Undecoded {
     }
 }
 
-impl From<Failure> for Undecoded {
+impl From<Failure> for DecodeFailure {
     fn from(failure: Failure) -> Self {
         Self { failure, meant_for: None }
     }
 }
 
-impl From<OtlpError> for Undecoded {
+impl From<OtlpError> for DecodeFailure {
     fn from(error: OtlpError) -> Self {
         let text = error.to_string();
         match error {
@@ -158,7 +157,7 @@ impl From<OtlpError> for Undecoded {
     }
 }
 
-impl From<DecodeError> for Undecoded {
+impl From<DecodeError> for DecodeFailure {
     fn from(error: DecodeError) -> Self {
         let text = error.to_string();
         match error {

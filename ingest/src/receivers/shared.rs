@@ -1,4 +1,4 @@
-//! What all receivers share.
+//! State that all receivers share.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use crate::transport::Transport;
 use crate::transport::budget::Budget;
 use crate::transport::stream_limit::StreamLimit;
 
-/// What all receivers share, besides what all ports do.
+/// State that all receivers share, besides that of all ports.
 pub(crate) struct Shared {
     pub(crate) transport: Arc<Transport>,
     pub(crate) sink: Arc<dyn Sink>,
-    /// Where the other receivers listen, for whoever came to the wrong one.
+    /// Addresses of the receivers, for clients that use the wrong one.
     addresses: ReceiverAddresses,
-    /// Requests decoded at a time.
+    /// Limits the number of requests that are decoded concurrently.
     pub(crate) decoders: Semaphore,
     pub(crate) gathering: Gathering,
     pub(crate) agents: Agents,
-    /// Agents' streams.
+    /// Limit of agents' streams.
     pub(crate) flight_streams: StreamLimit,
-    /// What the attributes of their spans have in common.
+    /// Attribute templates of agents' spans.
     pub(crate) templates: Arc<Templates>,
-    /// Collectors' streams.
+    /// Limit of collectors' streams.
     pub(crate) otap_streams: StreamLimit,
-    /// What collectors' streams keep between their batches.
+    /// Memory for what collectors' streams keep between batches.
     pub(crate) otap_kept: Budget,
 }
 
@@ -65,7 +65,7 @@ impl Shared {
         }
     }
 
-    /// Where that receiver is, in a sentence.
+    /// A sentence with the receiver's address.
     pub(crate) fn where_is(&self, receiver: &Receiver) -> String {
         self.addresses.where_is(receiver)
     }

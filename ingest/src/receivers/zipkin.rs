@@ -37,7 +37,7 @@ pub(super) static RECEIVER: Receiver = Receiver {
 const REQUESTS: &str = "zipkin_requests";
 const SPANS: &str = "zipkin_spans_accepted";
 
-/// Both versions, and plain words for other paths.
+/// Both versions, and explanations for other paths.
 fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/api/v1/spans", post(version_1))
@@ -63,8 +63,8 @@ async fn version_2(State(shared): State<Arc<Shared>>, request: Request) -> Respo
     receive(&shared, request, Format::V2Json, ("protobuf", Format::V2Protobuf)).await
 }
 
-/// JSON is meant where a sender names no type. What a web page may send unasked (`text/plain`,
-/// and what forms are sent as) is not taken.
+/// JSON is the default if there is no content type. Content types that a web page may send without
+/// permission (`text/plain` and those of forms) are refused.
 fn format(headers: &HeaderMap, json: Format, other: (&str, Format)) -> Result<Format, Failure> {
     let named = plain::content_type(headers);
     match named.as_str() {

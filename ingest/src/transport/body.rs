@@ -1,4 +1,4 @@
-//! Request bodies, read within their bounds.
+//! Reads request bodies within limits.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use super::budget::Lease;
 use super::failure::Failure;
 use crate::limits::Limits;
 
-/// Takes a request's body, where its headers allow: `checked` is what a
-/// receiver itself says of them, and comes back with the body.
+/// Reads a request's body, if its headers permit. `checked` is the receiver's own check of the
+/// headers; its value is returned with the body.
 pub(crate) async fn receive<T>(
     transport: &Transport,
     checked: Result<T, Failure>,
@@ -31,7 +31,7 @@ pub(crate) async fn receive<T>(
             Ok((checked, encoding, bytes, lease))
         }
         Err(failure) => {
-            // Who waits for "100 Continue" has not sent the body and need not.
+            // A client that waits for "100 Continue" has not sent the body.
             if !headers.contains_key(EXPECT) {
                 discard(body).await;
             }
@@ -40,7 +40,7 @@ pub(crate) async fn receive<T>(
     }
 }
 
-/// What the headers say of the body before it is read.
+/// Checks the headers that describe the body.
 fn announced(headers: &HeaderMap, limits: &Limits) -> Result<Encoding, Failure> {
     let encoding = headers.get(CONTENT_ENCODING).map_or(Some(""), |value| value.to_str().ok());
     let encoding = encoding.and_then(Encoding::from_header).ok_or_else(|| {
@@ -56,7 +56,7 @@ fn announced(headers: &HeaderMap, limits: &Limits) -> Result<Encoding, Failure> 
     Ok(encoding)
 }
 
-/// Memory that a body gets by its announced length alone.
+/// Maximum memory that is allocated for the announced length alone.
 const ANNOUNCED_BYTES: usize = 1 << 20;
 
 /// Reads a body of at most `limit_bytes`.
@@ -67,7 +67,7 @@ pub(crate) async fn read(
     lease: &mut Lease,
 ) -> Result<Bytes, Failure> {
     let whole = async {
-        // What is announced is not believed in full: it need not come.
+        // The announced length is not fully trusted, because the body may never arrive.
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         let mut bytes = BytesMut::with_capacity(announced.min(ANNOUNCED_BYTES));
         while let Some(frame) = body.frame().await {
@@ -88,15 +88,15 @@ pub(crate) async fn read(
     timeout(limits.body_time, whole).await.unwrap_or(Err(Failure::TimedOut))
 }
 
-/// That a body is too large.
+/// The error for a body that is too large.
 fn too_large(limit_bytes: usize) -> Failure {
     Failure::TooLarge(format!(
         "the request body is larger than {limit_bytes} bytes; send smaller batches"
     ))
 }
 
-/// Reads the rest of a body that is refused, so that a sender who writes all
-/// of it before it reads gets to see the answer. Nothing is kept.
+/// Reads and discards the rest of a refused body. A client that writes everything before it reads
+/// can then see the response.
 async fn discard(mut body: Body) {
     const MOST_BYTES: usize = 256 << 20;
     const LONGEST: Duration = Duration::from_secs(5);
@@ -112,7 +112,7 @@ async fn discard(mut body: Body) {
     .await;
 }
 
-/// Decompresses a body, accounting for what it grows to.
+/// Decompresses a body and reserves memory for its growth.
 pub(crate) fn unpack(
     encoding: Encoding,
     bytes: Bytes,

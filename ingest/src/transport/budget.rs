@@ -1,4 +1,4 @@
-//! Memory of all requests in flight, accounted as it is taken.
+//! Memory of all requests in progress.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ pub(crate) struct Budget {
     limit: usize,
 }
 
-/// What one request holds of a [`Budget`]; given back when dropped.
+/// The share of one request. It is returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Lease {
     budget: Budget,
@@ -32,7 +32,7 @@ impl Budget {
 }
 
 impl Lease {
-    /// Takes more; `false` where there is not so much left.
+    /// Reserves more. Returns `false` if not enough is left.
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         let limit = self.budget.limit;
         let grown = self.budget.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
@@ -46,8 +46,7 @@ impl Lease {
 }
 
 impl Lease {
-    /// Takes more or gives back, so that it holds so much; `false` where there is
-    /// not so much left.
+    /// Changes the reserved size. Returns `false` if not enough is left.
     pub(crate) fn resize(&mut self, bytes: usize) -> bool {
         if bytes >= self.bytes {
             return self.grow(bytes - self.bytes);

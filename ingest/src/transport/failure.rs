@@ -1,4 +1,4 @@
-//! Why a request was not taken, in the words of HTTP and gRPC.
+//! Errors of requests, with their HTTP and gRPC status.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use spanwise_wire::rpc_status::{RpcCode, RpcStatus};
 
 use crate::counters;
 
-/// Why a request was not taken.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// Larger than a request may be; the same again will not do.
+    /// The request exceeds a limit. Retrying does not help.
     TooLarge(String),
-    /// Not what it should be.
+    /// The request is malformed.
     Malformed(String),
-    /// An encoding or type that is not spoken here.
+    /// The encoding or content type is not supported.
     Unsupported(String),
-    /// Against the rules of gRPC, which has a code of its own for it.
+    /// The request violates the gRPC protocol, which has its own status code for that.
     Protocol(String),
-    /// The receivers hold as much as they may.
+    /// The memory limit of the receivers is reached.
     NoMemory { retry_after: Duration },
-    /// The sink refused.
+    /// The sink refused the batch.
     Refused { reason: String, retry_after: Duration },
-    /// The body did not come in time.
+    /// The body did not arrive in time.
     TimedOut,
-    /// The sender went away.
+    /// The sender disconnected.
     BrokenOff(String),
-    /// A mistake of this program.
+    /// An internal error.
     Internal(String),
 }
 
@@ -57,7 +57,7 @@ impl Failure {
 
     pub(crate) fn rpc_status(&self) -> RpcStatus {
         let (code, message, retry_after) = match self {
-            // Not RESOURCE_EXHAUSTED, on which some senders try again for ever.
+            // Not RESOURCE_EXHAUSTED, because some senders would retry forever.
             Self::TooLarge(reason) | Self::Malformed(reason) | Self::BrokenOff(reason) => {
                 (RpcCode::InvalidArgument, reason.clone(), None)
             }

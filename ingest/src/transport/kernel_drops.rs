@@ -1,5 +1,5 @@
-//! Datagrams that the kernel dropped because a socket's buffer was full, as
-//! `/proc/net/udp` counts them. Where there is no such file nothing is known.
+//! Datagrams that the kernel dropped because a socket's buffer was full, from `/proc/net/udp`.
+//! Without that file, drops are unknown.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -16,8 +16,7 @@ impl KernelDrops {
         Self { inode: rustix::fs::fstat(socket).ok().map(|stat| stat.st_ino), seen: 0 }
     }
 
-    /// Drops since the last time; `None` where there were none, or none can be
-    /// told.
+    /// Drops since the last call; `None` if there were none or they are unknown.
     pub(crate) fn more(&mut self) -> Option<u64> {
         let inode = self.inode?;
         let now = ["/proc/net/udp", "/proc/net/udp6"]
@@ -30,8 +29,8 @@ impl KernelDrops {
     }
 }
 
-/// The socket's last column. The columns are `sl local_address rem_address st
-/// tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode ref pointer drops`.
+/// The socket's last column. The columns are `sl local_address rem_address st tx_queue:rx_queue
+/// tr:tm->when retrnsmt uid timeout inode ref pointer drops`.
 fn drops(table: &str, inode: u64) -> Option<u64> {
     table.lines().skip(1).find_map(|line| {
         let mut fields = line.split_whitespace().skip(9);

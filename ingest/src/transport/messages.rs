@@ -1,6 +1,5 @@
-//! The messages of a gRPC call that streams them (gRPC "PROTOCOL-HTTP2"), one
-//! after the other: as [`super::unary`], they stay bytes until what they may
-//! grow to is accounted for.
+//! The messages of a streaming gRPC call (gRPC "PROTOCOL-HTTP2"). As in [`super::unary`], a message
+//! stays encoded until memory for its growth is reserved.
 
 use std::time::Duration;
 
@@ -15,22 +14,22 @@ use super::budget::Lease;
 use super::failure::Failure;
 use super::unary::{self, PREFIX_BYTES};
 
-/// How often is looked whether there is memory for a message that waits for it.
+/// Interval at which a waiting message checks for free memory.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// One message as it came.
-pub(crate) struct Framed {
+/// One message, as received.
+pub(crate) struct RawMessage {
     pub(crate) encoding: Encoding,
     pub(crate) bytes: Bytes,
     pub(crate) lease: Lease,
 }
 
-/// What a caller sends.
+/// The messages of a caller.
 pub(crate) struct Messages {
     body: Body,
-    /// What compressed messages are compressed with.
+    /// The compression of compressed messages.
     named: Encoding,
-    /// What came and is not taken yet.
+    /// Received bytes that are not consumed yet.
     buffer: BytesMut,
 }
 
@@ -39,33 +38,36 @@ impl Messages {
         Self { body, named, buffer: BytesMut::new() }
     }
 
-    /// The next message; none at the end of the call. It may be long until one
-    /// begins, but not from there to its end. Where there is no memory for it,
-    /// it waits, and the sender with it, as nothing is read meanwhile.
+    /// The next message, or nothing at the end of the call. A message may begin at any time, but
+    /// must arrive within the body timeout once it has begun. If there is no memory for it, reading
+    /// stops until there is.
     ///
     /// # Errors
-    /// Why the call cannot go on.
-    pub(crate) async fn next(&mut self, transport: &Transport) -> Result<Option<Framed>, Failure> {
+    /// Why the call cannot continue.
+    pub(crate) async fn next(
+        &mut self,
+        transport: &Transport,
+    ) -> Result<Option<RawMessage>, Failure> {
         if self.buffer.is_empty() {
             match self.more().await {
                 Ok(true) => {}
                 Ok(false) => return Ok(None),
                 Err(failure) => {
-                    // The sender is gone, and nothing with it.
+                    // The sender disconnected between messages, so nothing is lost.
                     tracing::debug!(?failure, "a stream was left between two messages");
                     return Ok(None);
                 }
             }
         }
         let limits = &transport.limits;
-        timeout(limits.body_time, self.rest(transport))
+        timeout(limits.body_time, self.read_rest(transport))
             .await
             .unwrap_or(Err(Failure::TimedOut))
             .map(Some)
     }
 
-    /// The rest of a message that has begun.
-    async fn rest(&mut self, transport: &Transport) -> Result<Framed, Failure> {
+    /// Reads the rest of a message that has begun.
+    async fn read_rest(&mut self, transport: &Transport) -> Result<RawMessage, Failure> {
         let limit_bytes = transport.limits.body_bytes;
         self.fill(PREFIX_BYTES).await?;
         let prefix = self.buffer.split_to(PREFIX_BYTES);
@@ -90,10 +92,10 @@ impl Messages {
             sleep(LOOK_EVERY).await;
         }
         self.fill(length).await?;
-        Ok(Framed { encoding, bytes: self.buffer.split_to(length).freeze(), lease })
+        Ok(RawMessage { encoding, bytes: self.buffer.split_to(length).freeze(), lease })
     }
 
-    /// Reads until so many bytes are there.
+    /// Reads until this many bytes are buffered.
     async fn fill(&mut self, bytes: usize) -> Result<(), Failure> {
         while self.buffer.len() < bytes {
             if !self.more().await? {
@@ -103,7 +105,7 @@ impl Messages {
         Ok(())
     }
 
-    /// Reads what comes next; `false` at the end.
+    /// Reads the next data frame. Returns `false` at the end.
     async fn more(&mut self) -> Result<bool, Failure> {
         while let Some(frame) = self.body.frame().await {
             let frame = frame

@@ -1,5 +1,5 @@
-//! Connections and requests, whatever is spoken on them: ports and their bounds, bodies,
-//! gRPC's framing, answers, and why a request is refused.
+//! Connections and requests of all protocols: ports and their limits, bodies, gRPC framing,
+//! responses and errors.
 
 pub(crate) mod body;
 pub(crate) mod budget;
@@ -23,18 +23,18 @@ use budget::Budget;
 use ports::{Allowed, House};
 use warnings::WarningLimit;
 
-/// What all ports and all requests share.
+/// State that all ports and requests share.
 pub(crate) struct Transport {
     pub(crate) limits: Limits,
     pub(crate) allowed: Allowed,
-    /// Connections at all ports.
+    /// The connections of all ports.
     pub(crate) house: Arc<House>,
     pub(crate) counters: Arc<Counters>,
-    /// Bytes of requests that are being read, decoded or stored.
+    /// Memory of requests that are being read, decoded or stored.
     pub(crate) budget: Budget,
-    /// Set once: long-lived streams shall end.
+    /// Set once, when long-lived streams must end.
     pub(crate) closing: watch::Sender<bool>,
-    /// Where spans are received, as a sentence for those who send them to another port.
+    /// A sentence with the addresses for spans, for senders that use another port.
     pub(crate) spans_elsewhere: String,
     warnings: WarningLimit,
 }
@@ -59,8 +59,8 @@ impl Transport {
     }
 }
 
-/// Waits until long-lived streams shall end.
+/// Waits until long-lived streams must end.
 pub(crate) async fn shutting_down(closing: &mut watch::Receiver<bool>) {
-    // An error says that the receivers are gone, which comes to the same.
+    // An error means that the receivers are gone, which has the same effect.
     let _ = closing.wait_for(|closing| *closing).await;
 }

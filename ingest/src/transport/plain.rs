@@ -1,5 +1,5 @@
-//! HTTP answers in plain text, as the senders of Zipkin's and Jaeger's formats
-//! expect them: 202 for what was taken, and a sentence for what was not.
+//! HTTP responses in plain text, as senders of Zipkin's and Jaeger's formats expect them: 202 for
+//! accepted spans, and a sentence for errors.
 
 use ::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use ::http::{HeaderMap, HeaderValue, StatusCode};
@@ -11,7 +11,7 @@ use super::Transport;
 use super::failure::Failure;
 use super::refusals::{Caller, shown};
 
-/// The answer to a request, which is counted where it failed.
+/// The response to a request. Errors are counted.
 pub(crate) fn answer(
     transport: &Transport,
     from: Caller,
@@ -39,21 +39,21 @@ pub(crate) fn answer(
     }
 }
 
-/// A delay in whole seconds, upwards: the header knows no smaller ones.
+/// A delay in whole seconds, rounded up, because the header has no fractions.
 pub(crate) fn whole_seconds(delay: std::time::Duration) -> HeaderValue {
     let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
     HeaderValue::from(seconds.max(1))
 }
 
-/// What a `Content-Type` header names, without its parameters, in small
-/// letters; empty where there is none.
+/// The media type of a `Content-Type` header in lower case, without parameters; empty if there is
+/// none.
 pub(crate) fn content_type(headers: &HeaderMap) -> String {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = value.and_then(|value| value.split(';').next()).unwrap_or_default();
     essence.trim().to_ascii_lowercase()
 }
 
-/// The answer to requests for paths that are not here.
+/// The response for unknown paths.
 pub(crate) fn not_here(
     transport: &Transport,
     protocol: &'static str,
@@ -66,7 +66,7 @@ pub(crate) fn not_here(
     (StatusCode::NOT_FOUND, text).into_response()
 }
 
-/// The answer to requests by another method than POST.
+/// The response for methods other than POST.
 pub(crate) fn only_post(instead: &'static str) -> Response {
     (StatusCode::METHOD_NOT_ALLOWED, format!("{instead}\n")).into_response()
 }

@@ -1,4 +1,4 @@
-//! What is not taken is said in the log, too: whoever runs the server may not run the senders.
+//! Logs refused requests, because the server's operator may not run the senders.
 
 use ::http::Extensions;
 
@@ -7,10 +7,10 @@ use super::failure::Failure;
 use super::ports::Peer;
 use crate::counters;
 
-/// Where a request came from.
+/// The source of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caller {
-    /// What is spoken there, such as `OTLP/HTTP`.
+    /// The protocol, such as `OTLP/HTTP`.
     pub(crate) protocol: &'static str,
     pub(crate) peer: Option<Peer>,
 }
@@ -26,7 +26,7 @@ impl Caller {
 }
 
 impl Transport {
-    /// Counts and logs a request that was not taken.
+    /// Counts and logs a refused request.
     pub(crate) fn refused(&self, from: Caller, failure: &Failure) {
         let counter = failure.counter();
         self.counters.add(counter, 1);
@@ -40,14 +40,14 @@ impl Transport {
         }
     }
 
-    /// Logs that a part of a request was not taken, which is counted already.
+    /// Logs a partial refusal, which is already counted.
     pub(crate) fn refused_in_part(&self, from: Caller, message: &str) {
         if let Some(more) = self.warnings.due(from.protocol, "in part") {
             tracing::warn!("{} from {}: {message}{more}", from.protocol, from.address());
         }
     }
 
-    /// Counts and logs a request for something that is not here.
+    /// Counts and logs a request for an unknown path or service.
     pub(crate) fn not_here(&self, from: Caller, path: &str, instead: &str) {
         self.counters.add(counters::REQUESTS_WRONG_PATH, 1);
         if let Some(more) = self.warnings.due(from.protocol, counters::REQUESTS_WRONG_PATH) {
@@ -61,7 +61,7 @@ impl Transport {
     }
 }
 
-/// A path, as far as it should be repeated. It has no control characters, being of a URI.
+/// A shortened path for messages. It has no control characters, since it is part of a URI.
 pub(crate) fn shown(path: &str) -> &str {
     const BYTES: usize = 100;
     &path[..path.floor_char_boundary(BYTES)]

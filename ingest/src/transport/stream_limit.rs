@@ -1,4 +1,4 @@
-//! Long-lived streams: not more at a time than are allowed, of all and of one address.
+//! Limits the number of long-lived streams, in total and from one address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// How many streams of one kind there may be, and are.
+/// The maximum and current number of streams of one kind.
 #[derive(Debug)]
 pub(crate) struct StreamLimit {
     open: Arc<Mutex<OpenStreams>>,
@@ -20,7 +20,7 @@ struct OpenStreams {
     addresses: HashMap<Option<IpAddr>, usize>,
 }
 
-/// One of the streams allowed at a time, until it is dropped.
+/// The permit for one stream, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct StreamPermit {
     open: Arc<Mutex<OpenStreams>>,
@@ -36,7 +36,7 @@ impl StreamLimit {
         self.open.lock().count
     }
 
-    /// A permit; none where all are taken, or as many as one address may have.
+    /// A permit, or nothing if the total limit or that of the address is reached.
     pub(crate) fn take(&self, address: Option<IpAddr>) -> Option<StreamPermit> {
         let mut open = self.open.lock();
         let of_address = open.addresses.get(&address).copied().unwrap_or(0);

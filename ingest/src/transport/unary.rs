@@ -1,6 +1,5 @@
-//! Unary gRPC calls, framed by hand (gRPC "PROTOCOL-HTTP2"): the message stays
-//! bytes until its size and what it may grow to are accounted for, which
-//! generated services do not offer.
+//! Unary gRPC calls with our own framing (gRPC "PROTOCOL-HTTP2"). The message stays encoded until
+//! its size and possible growth are accounted for, which generated services do not support.
 
 use ::http::header::CONTENT_TYPE;
 use ::http::{HeaderMap, HeaderName, HeaderValue};
@@ -22,14 +21,13 @@ const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 pub(crate) const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
-/// What callers may compress with.
+/// Accepted compressions.
 pub(crate) const ACCEPTED: HeaderValue = HeaderValue::from_static("identity,gzip,zstd");
 
-/// Bytes before a message: whether it is compressed, and its length.
+/// Bytes before a message: the compression flag and the length.
 pub(crate) const PREFIX_BYTES: usize = 5;
 
-/// Reads the message of a call. `instead` says where those who do not speak
-/// gRPC should go.
+/// Reads the message of a call. `instead` says where clients that do not speak gRPC should go.
 pub(crate) async fn read(
     transport: &Transport,
     request: Request,
@@ -44,7 +42,7 @@ pub(crate) async fn read(
     Ok((encoding(flag, named)?, message, lease))
 }
 
-/// The answer to a request that is no gRPC call: in plain words, which its sender can read.
+/// The response to a request that is no gRPC call, in plain text.
 pub(crate) fn not_grpc(
     transport: &Transport,
     from: Caller,
@@ -67,7 +65,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
     })
 }
 
-/// What the call's headers say that its messages are compressed with.
+/// The compression of messages according to the call's headers.
 pub(crate) fn named_encoding(
     headers: &HeaderMap,
     instead: impl FnOnce() -> String,
@@ -84,11 +82,11 @@ pub(crate) fn named_encoding(
     })
 }
 
-/// What a message is compressed with, by the flag before it.
+/// The compression of a message according to its flag.
 pub(crate) fn encoding(flag: u8, named: Encoding) -> Result<Encoding, Failure> {
     match (flag, named) {
         (0, _) => Ok(Encoding::Identity),
-        // gRPC "Compression": such a message is an error of the caller's, and INTERNAL.
+        // gRPC "Compression": such a message is the caller's error, with status INTERNAL.
         (1, Encoding::Identity) => Err(Failure::Protocol(
             "the gRPC message has its compressed flag set, and the call names no grpc-encoding"
                 .to_owned(),
@@ -100,7 +98,7 @@ pub(crate) fn encoding(flag: u8, named: Encoding) -> Result<Encoding, Failure> {
     }
 }
 
-/// The one message of a unary call, and its flag.
+/// The only message of a unary call, and its flag.
 fn unframed(bytes: &Bytes) -> Result<(u8, Bytes), Failure> {
     let malformed = |reason: String| Failure::Malformed(format!("the gRPC message: {reason}"));
     let (prefix, _) = bytes
@@ -114,17 +112,17 @@ fn unframed(bytes: &Bytes) -> Result<(u8, Bytes), Failure> {
     Ok((flag, bytes.slice(PREFIX_BYTES..)))
 }
 
-/// An answer's message as it is sent.
+/// A framed response message.
 pub(crate) fn framed(message: &[u8]) -> Bytes {
     let mut frame = BytesMut::with_capacity(PREFIX_BYTES + message.len());
     frame.put_u8(0);
-    // Messages of answers are a count and a sentence: far below 4 GiB.
+    // Response messages are a count and a sentence, far below 4 GiB.
     frame.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
     frame.put_slice(message);
     frame.freeze()
 }
 
-/// The answer that carries this message.
+/// A successful response with this message.
 pub(crate) fn succeeded(message: &[u8]) -> Response {
     let trailers = HeaderMap::from_iter([(GRPC_STATUS, HeaderValue::from_static("0"))]);
     let body = Full::new(framed(message)).with_trailers(async { Some(Ok(trailers)) });
@@ -133,7 +131,7 @@ pub(crate) fn succeeded(message: &[u8]) -> Response {
     response
 }
 
-/// The answer that says why not.
+/// An error response.
 pub(crate) fn failed(status: RpcStatus) -> Response {
     let mut response = tonic::Status::from(status).into_http::<Body>();
     response.headers_mut().insert(GRPC_ACCEPT_ENCODING, ACCEPTED);

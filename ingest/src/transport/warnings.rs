@@ -1,5 +1,5 @@
-//! Warnings that whoever sends can cause as often as they like: the first of a kind is logged,
-//! and then one in a while, with how many it stands for.
+//! Limits warnings that senders can cause at will. The first of each kind is logged, then one in
+//! each interval with the number of suppressed ones.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,25 +8,25 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Time between two of one kind.
+/// Minimum time between two warnings of one kind.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// What was logged of each kind: what it is about, and why. Both are of this program, so that
-/// there are few.
+/// The last warning of each kind: topic and reason. Both are constants of this program, so there
+/// are few.
 #[derive(Debug, Default)]
-pub(super) struct WarningLimit(Mutex<HashMap<(&'static str, &'static str), Last>>);
+pub(super) struct WarningLimit(Mutex<HashMap<(&'static str, &'static str), LastWarning>>);
 
 #[derive(Debug)]
-struct Last {
+struct LastWarning {
     logged: Instant,
     since: u64,
 }
 
-/// How many were not logged before this one.
+/// Number of suppressed warnings before this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct More(u64);
+pub(crate) struct Suppressed(u64);
 
-impl fmt::Display for More {
+impl fmt::Display for Suppressed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             0 => Ok(()),
@@ -36,23 +36,23 @@ impl fmt::Display for More {
 }
 
 impl WarningLimit {
-    /// Whether one of this kind is to be logged now.
-    pub(crate) fn due(&self, about: &'static str, why: &'static str) -> Option<More> {
+    /// Whether a warning of this kind is due.
+    pub(crate) fn due(&self, about: &'static str, why: &'static str) -> Option<Suppressed> {
         self.due_at(about, why, Instant::now())
     }
 
-    fn due_at(&self, about: &'static str, why: &'static str, now: Instant) -> Option<More> {
+    fn due_at(&self, about: &'static str, why: &'static str, now: Instant) -> Option<Suppressed> {
         let mut all = self.0.lock();
         let Some(last) = all.get_mut(&(about, why)) else {
-            all.insert((about, why), Last { logged: now, since: 0 });
-            return Some(More(0));
+            all.insert((about, why), LastWarning { logged: now, since: 0 });
+            return Some(Suppressed(0));
         };
         if now.duration_since(last.logged) < EVERY {
             last.since += 1;
             return None;
         }
-        let more = More(last.since);
-        *last = Last { logged: now, since: 0 };
+        let more = Suppressed(last.since);
+        *last = LastWarning { logged: now, since: 0 };
         Some(more)
     }
 }
@@ -64,12 +64,12 @@ mod tests {
     #[test]
     fn the_first_is_logged_and_then_one_in_a_while() {
         let (sparse, now) = (WarningLimit::default(), Instant::now());
-        assert_eq!(sparse.due_at("a", "x", now), Some(More(0)));
-        assert_eq!(sparse.due_at("a", "y", now), Some(More(0)));
+        assert_eq!(sparse.due_at("a", "x", now), Some(Suppressed(0)));
+        assert_eq!(sparse.due_at("a", "y", now), Some(Suppressed(0)));
         for _ in 0..5 {
             assert_eq!(sparse.due_at("a", "x", now), None);
         }
-        assert_eq!(sparse.due_at("a", "x", now + EVERY), Some(More(5)));
-        assert_eq!(More(5).to_string(), " (and 5 more like it before)");
+        assert_eq!(sparse.due_at("a", "x", now + EVERY), Some(Suppressed(5)));
+        assert_eq!(Suppressed(5).to_string(), " (and 5 more like it before)");
     }
 }

@@ -1,4 +1,4 @@
-//! A sink that remembers, and receivers on free ports.
+//! A sink that stores in memory, and receivers on free ports.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
 
 pub mod client;
@@ -30,16 +30,16 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// What a store would hold: it outlives the server before it.
+/// The contents of a store. It outlives servers.
 #[derive(Default)]
 pub struct Memory {
     pub batches: Mutex<Vec<(Option<Origin>, RecordBatch)>>,
     pub origins: Mutex<HashSet<Origin>>,
     pub duplicates: Mutex<u64>,
     pub full: AtomicBool,
-    /// Batches of more rows are refused for good; 0: none are.
+    /// Larger batches are refused permanently; 0 means no limit.
     pub most_rows: AtomicUsize,
-    /// Time that a batch takes.
+    /// Time that storing a batch takes.
     pub delay: Mutex<Duration>,
 }
 
@@ -71,7 +71,7 @@ impl Sink for Memory {
 }
 
 impl Memory {
-    /// Operations of all spans, in the order in which they came.
+    /// Operations of all spans in order of arrival.
     pub fn operations(&self) -> Vec<String> {
         let batches = self.batches.lock();
         batches
@@ -102,7 +102,7 @@ impl Server {
         Self::start_at(sink, limits, loopback()).await
     }
 
-    /// Receivers whose gRPC port is this one.
+    /// Receivers with this gRPC address.
     pub async fn start_at(sink: Arc<Memory>, limits: Limits, grpc: SocketAddr) -> Self {
         let mut sockets = Vec::new();
         for receiver in RECEIVERS {
@@ -148,7 +148,7 @@ impl Server {
         }
     }
 
-    /// Ends it as a signal would.
+    /// Shuts down as on a signal.
     pub async fn stop(self) {
         drop(self.stop);
         for task in self.tasks {
@@ -166,7 +166,7 @@ pub fn loopback() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-/// A request with as many spans, the operations of which are numbers.
+/// A request with this many spans. Their operations are numbers.
 pub fn request(spans: u64) -> ExportTraceServiceRequest {
     let spans = (1..=spans)
         .map(|number| Span {
@@ -190,7 +190,7 @@ pub fn request(spans: u64) -> ExportTraceServiceRequest {
     }
 }
 
-/// Waits until something is so, for at most ten seconds.
+/// Waits until a condition holds, for at most ten seconds.
 pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
     for _ in 0..1000 {
         if so() {

@@ -10,7 +10,7 @@ use crate::schema;
 use crate::{AttributeRef, ModelError};
 
 pub(crate) struct AttributeMaps {
-    /// Where each row's attributes begin, and after the last where they end.
+    /// The offset of each row's attributes, and the end.
     offsets: Vec<i32>,
     keys: TextList,
     types: Vec<u8>,
@@ -29,39 +29,39 @@ impl Default for AttributeMaps {
 }
 
 impl AttributeMaps {
-    /// Appends an attribute to the row that is being written.
+    /// Appends an attribute to the current row.
     pub(super) fn push(&mut self, key: &str, value: AttributeRef<'_>) {
         self.keys.push(key);
         self.types.push(value.type_number());
         push_value(&mut self.texts, value);
     }
 
-    /// Appends an attribute whose value is written already.
+    /// Appends an attribute with its canonical text.
     pub(crate) fn push_text(&mut self, key: &str, type_number: u8, text: &str) {
         self.keys.push(key);
         self.types.push(type_number);
         self.texts.push(text);
     }
 
-    /// How many there are, of all rows.
+    /// Number of attributes in all rows.
     pub(super) const fn len(&self) -> usize {
         self.types.len()
     }
 
-    /// Appends these, which it has, once more.
+    /// Appends copies of these entries.
     pub(super) fn repeat(&mut self, entries: Range<usize>) {
         self.keys.repeat(entries.clone());
         self.types.extend_from_within(entries.clone());
         self.texts.repeat(entries);
     }
 
-    /// Ends the row that was being written.
+    /// Ends the current row.
     pub(crate) fn end_row(&mut self) {
-        // The texts' own offsets, which are checked, have the same bound.
+        // The texts' own offsets have the same limit, and are checked.
         self.offsets.push(self.types.len() as i32);
     }
 
-    /// Whether no row has any; they are ended then, and none is left.
+    /// Whether no row has attributes. If so, the column is reset.
     pub(super) fn end_unset(&mut self) -> bool {
         let is_unset = self.types.is_empty();
         if is_unset {
@@ -81,7 +81,7 @@ impl AttributeMaps {
     }
 }
 
-/// Adds a value's canonical text.
+/// Appends a value's canonical text.
 #[inline]
 pub(super) fn push_value(texts: &mut TextList, value: AttributeRef<'_>) {
     match value {
@@ -95,7 +95,7 @@ pub(super) fn push_value(texts: &mut TextList, value: AttributeRef<'_>) {
     }
 }
 
-/// The number's digits, as `Display` writes them but without its detours.
+/// The number's digits. The same as `Display`, but faster.
 fn decimal(number: i64, digits: &mut [u8; 20]) -> &[u8] {
     let mut rest = number.unsigned_abs();
     let mut at = digits.len();

@@ -1,4 +1,4 @@
-//! The columns of events and links: for each row a list.
+//! The columns of events and links: a list for each row.
 
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Appends an event to the row that is being written; its attributes are
-    /// pushed before or after, and ended by the caller.
+    /// Appends an event to the current row. The caller adds its attributes before or after, and
+    /// ends them.
     pub(super) fn push(&mut self, time_unix_nano: i64, name: &str) {
         self.times.push(time_unix_nano);
         self.names.push(name);
@@ -41,7 +41,7 @@ impl Events {
         self.offsets.push(self.times.len() as i32);
     }
 
-    /// Whether no row has any; they are ended then, and none is left.
+    /// Whether no row has events. If so, the column is reset.
     pub(super) fn end_unset(&mut self) -> bool {
         let is_unset = self.times.is_empty();
         if is_unset {
@@ -82,7 +82,7 @@ impl Default for Links {
 }
 
 impl Links {
-    /// As [`Events::push`].
+    /// See [`Events::push`].
     pub(super) fn push(&mut self, trace_id: TraceId, span_id: SpanId, trace_state: Option<&str>) {
         self.trace_ids.set(self.count, Some(trace_id.0));
         self.span_ids.set(self.count, Some(span_id.0));
@@ -94,7 +94,7 @@ impl Links {
         self.offsets.push(self.count as i32);
     }
 
-    /// As [`Events::end_unset`].
+    /// See [`Events::end_unset`].
     pub(super) fn end_unset(&mut self) -> bool {
         let is_unset = self.count == 0;
         if is_unset {

@@ -1,8 +1,7 @@
-//! Rows to a record batch.
+//! Builds record batches from rows.
 //!
-//! Columns are written as they will lie in the batch, and what a row has not
-//! is not touched: most columns of most rows are null. Texts are copied once,
-//! from where they lie to their column.
+//! Columns are written in their final form. Columns without a value in a row are not touched: most
+//! columns of most rows are null. Texts are copied once, from the input to their column.
 
 mod attributes;
 mod lists;
@@ -32,7 +31,7 @@ use texts::{Dictionary, TextPlace, Texts, Vocabulary};
 use written::BatchId;
 pub use written::Written;
 
-/// Collects spans and turns them into one record batch of the span schema.
+/// Collects spans and converts them to one record batch of the span schema.
 #[derive(Default)]
 pub struct SpanBatchBuilder {
     batch: BatchId,
@@ -77,14 +76,14 @@ pub struct SpanBatchBuilder {
     request_bytes: Numbers<UInt64Type>,
     response_bytes: Numbers<UInt64Type>,
     attributes: AttributeMaps,
-    /// Where attributes are shared.
+    /// State for shared attributes.
     sharing: Option<Box<Sharing>>,
     events: Events,
     links: Links,
 }
 
-/// An [`Emitter`] in one builder's dictionaries, where all its spans refer to
-/// it; of no use after the builder's [`SpanBatchBuilder::finish`].
+/// An [`Emitter`] in the dictionaries of one builder, where all its spans refer to it. Not valid
+/// after [`SpanBatchBuilder::finish`].
 #[derive(Debug, Clone, Copy)]
 pub struct EmitterPlaces {
     service: TextPlace,
@@ -94,26 +93,26 @@ pub struct EmitterPlaces {
     resource: TextPlace,
 }
 
-/// The addresses of a span's ends in one builder's dictionaries, as [`EmitterPlaces`].
+/// The addresses of a span's connection in the dictionaries of one builder. Not valid after
+/// [`SpanBatchBuilder::finish`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AddressPlaces {
     client: Option<TextPlace>,
     server: Option<TextPlace>,
 }
 
-/// A row to which attributes, events and links are yet to be added; it ends
-/// when this is dropped.
+/// A row to which attributes, events and links can be added. The row ends when this is dropped.
 pub struct RowWriter<'a> {
     builder: &'a mut SpanBatchBuilder,
-    /// Whether its attributes are shared, so far.
+    /// Whether the row can still get a template.
     shares: bool,
 }
 
-/// The attributes of an event or a link; they end when this is dropped.
+/// The attributes of an event or a link. They end when this is dropped.
 pub struct InnerAttributes<'a>(&'a mut AttributeMaps);
 
 impl SpanBatchBuilder {
-    /// Bytes of the longest text that a template has, see [`Self::shares`].
+    /// Maximum bytes of a text in a template, see [`Self::shares`].
     pub const LONGEST_SHARED: usize = sharing::LONGEST_SHARED;
 
     /// An empty builder.
@@ -121,14 +120,14 @@ impl SpanBatchBuilder {
         Self::default()
     }
 
-    /// An empty builder for many batches, which learns what their rows have in
-    /// common: to be finished by [`Self::finish_rows`].
+    /// An empty builder for many batches that learns templates. Its batches must be finished with
+    /// [`Self::finish_rows`].
     pub fn sharing() -> Self {
         Self::sharing_where(sharing::FEW_ALONE)
     }
 
-    /// As [`Self::sharing`], for one who only passes them on: less is shared, and fewer templates
-    /// are made.
+    /// Like [`Self::sharing`], for senders that only forward batches: less is shared, and fewer
+    /// templates are made.
     pub fn sharing_less() -> Self {
         Self::sharing_where(sharing::HARDLY_ALONE)
     }
@@ -137,17 +136,17 @@ impl SpanBatchBuilder {
         Self { sharing: Some(Box::new(Sharing::new(most_alone))), ..Self::default() }
     }
 
-    /// Spans pushed since the last [`Self::finish`].
+    /// Number of spans since the last [`Self::finish`].
     pub const fn len(&self) -> usize {
         self.rows
     }
 
-    /// Whether there is nothing to finish.
+    /// Whether there are no spans.
     pub const fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// Notes who emits the spans that follow.
+    /// Adds the emitter of spans to the dictionaries.
     pub fn emitter(&mut self, emitter: &Emitter<'_>) -> EmitterPlaces {
         EmitterPlaces {
             service: self.service.place(emitter.service),
@@ -158,7 +157,7 @@ impl SpanBatchBuilder {
         }
     }
 
-    /// Notes the addresses between which the spans pass that follow.
+    /// Adds the addresses of a connection to the dictionaries.
     pub fn addresses(&mut self, client: Option<&str>, server: Option<&str>) -> AddressPlaces {
         AddressPlaces {
             client: client.map(|text| self.client_address.place(text)),
@@ -166,27 +165,26 @@ impl SpanBatchBuilder {
         }
     }
 
-    /// While rows get templates, a number that changes whenever those of before are
-    /// forgotten, or other keys' values are shared.
+    /// While rows get templates, a number that changes when templates are forgotten or the choice
+    /// of shared keys changes.
     pub fn sharing_epoch(&self) -> Option<u64> {
         self.sharing.as_ref()?.epoch()
     }
 
-    /// Whether values with this key are shared, where they are of a type and length
-    /// that may be. `None` where rows with it get no template.
+    /// Whether values of this key are shared, if their type and length permit. `None` if rows with
+    /// this key get no template.
     pub fn shares(&mut self, key: &str) -> Option<bool> {
         self.sharing.as_mut()?.shares(key)
     }
 
-    /// The template of the row that was ended last.
+    /// The template of the last completed row.
     pub fn last_template(&self) -> Option<(KnownTemplate, &Template)> {
         self.sharing.as_ref()?.last()
     }
 
-    /// Appends the row of a span whose attributes are those of a template, where
-    /// these values are its own. It has no events and no links. `false`, and there is
-    /// no row, where the template is not known any more or wants other than so many
-    /// values.
+    /// Appends a row with a known template and these own values. The span has no events and no
+    /// links. Returns `false` and appends nothing if the template is not known any more, or needs
+    /// another number of values.
     pub fn push_known<'v>(
         &mut self,
         template: KnownTemplate,
@@ -203,13 +201,12 @@ impl SpanBatchBuilder {
         ended
     }
 
-    /// Begins the row of a span whose texts lie elsewhere.
+    /// Starts the row of a span with borrowed texts.
     pub fn begin(&mut self, span: &SpanRef<'_>, emitter: &EmitterPlaces) -> RowWriter<'_> {
         self.begin_row(span, emitter, None)
     }
 
-    /// As [`Self::begin`], of a span between addresses that were noted: those that it has itself
-    /// are not looked at.
+    /// Like [`Self::begin`], for a span with known addresses. Its own addresses are ignored.
     pub fn begin_between(
         &mut self,
         span: &SpanRef<'_>,
@@ -271,7 +268,7 @@ impl SpanBatchBuilder {
         self.rows += 1;
     }
 
-    /// Sets, for the span that is begun next, what was observed of it.
+    /// Sets the observed columns of the next row.
     pub fn observe(&mut self, observed: &Observed) {
         let row = self.rows;
         self.fragment_id.set(row, observed.fragment_id);
@@ -318,23 +315,23 @@ impl SpanBatchBuilder {
         }
     }
 
-    /// The spans pushed so far as one batch; the builder is empty afterwards,
-    /// and keeps memory for a batch of usual size.
+    /// All spans as one batch. Afterwards the builder is empty, and keeps memory for a batch of
+    /// normal size.
     ///
     /// # Errors
-    /// Where Arrow refuses the columns, which would be a mistake in this module.
+    /// If Arrow refuses the columns, which would be an error in this module.
     pub fn finish(&mut self) -> Result<RecordBatch, ModelError> {
         self.finish_rows()?.whole()
     }
 
-    /// As [`Self::finish`], with attributes as they are shared.
+    /// Like [`Self::finish`], with templates.
     ///
     /// # Errors
-    /// As [`Self::finish`].
+    /// The errors of [`Self::finish`].
     pub fn finish_rows(&mut self) -> Result<SpanRows, ModelError> {
         let rows = self.finish_all();
         if rows.is_err() {
-            // Some columns are finished, and some are not.
+            // Some columns may be finished and others not.
             let sharing = self.sharing.as_ref().map(|sharing| Box::new(sharing.anew()));
             *self = Self { sharing, ..Self::default() };
         }
@@ -355,7 +352,7 @@ impl SpanBatchBuilder {
         macro_rules! columns {
             ($($field:ident: $finished:expr),+ $(,)?) => { $({
                 let $field = &mut self.$field;
-                // Most columns have no values, and none to make room for.
+                // Most columns have no values, and no allocation is needed.
                 let column = match $field.end_unset() {
                     true => shared_without_values(columns.len(), rows)?,
                     false => Arc::new($finished),
@@ -435,8 +432,7 @@ impl RowWriter<'_> {
         }
     }
 
-    /// Adds attributes that many rows have, which are the same whenever they come with the
-    /// same `written`.
+    /// Adds attributes that many rows have. They must always be the same for the same `written`.
     pub fn repeated<'v>(
         &mut self,
         written: &Written,
@@ -469,14 +465,14 @@ impl RowWriter<'_> {
         }
     }
 
-    /// Adds an event, whose attributes are added to what is returned.
+    /// Adds an event. Its attributes can be added to the returned value.
     pub fn event(&mut self, time_unix_nano: i64, name: &str) -> InnerAttributes<'_> {
         let events = &mut self.builder.events;
         events.push(time_unix_nano, name);
         InnerAttributes(&mut events.attributes)
     }
 
-    /// Adds a link, whose attributes are added to what is returned.
+    /// Adds a link. Its attributes can be added to the returned value.
     pub fn link(
         &mut self,
         trace_id: TraceId,

@@ -1,9 +1,9 @@
-//! Memory that a builder keeps from batch to batch.
+//! Memory that a builder keeps between batches.
 //!
-//! Columns are collected in lists that stay, and copied once, to memory of just
-//! their size, when the batch is finished. Lists that grow anew for every batch
-//! are copied about as often, but to memory that the system must clear first,
-//! and leave batches on twice the memory that they need.
+//! Columns are collected in vectors that stay allocated. When the batch is finished, they are
+//! copied to memory of the exact size. Vectors that grow anew for each batch would be copied about
+//! as often. But the kernel would have to clear their memory first, and batches would keep twice
+//! the memory that they need.
 
 use std::ops::Range;
 
@@ -14,13 +14,13 @@ use arrow::error::ArrowError;
 
 use crate::ModelError;
 
-/// The longest list that is kept: batches of usual size are built without
-/// asking for memory, and an unusual one leaves nothing behind.
+/// Maximum size of a vector that is kept. Batches of normal size are then built without
+/// allocations, and an unusually large one leaves nothing behind.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// The values on memory of their own size; the list is empty afterwards.
+/// Copies the values to memory of their exact size and empties the vector.
 pub(super) fn taken<T: ArrowNativeTypeOp>(values: &mut Vec<T>) -> ScalarBuffer<T> {
-    // As a list, for which no such alignment is asked as costs a search.
+    // Through a vector, whose alignment is cheaper to allocate than Arrow's.
     let taken = Buffer::from_vec(values.to_vec());
     if values.capacity() * size_of::<T>() > KEPT_BYTES {
         *values = Vec::new();
@@ -30,24 +30,24 @@ pub(super) fn taken<T: ArrowNativeTypeOp>(values: &mut Vec<T>) -> ScalarBuffer<T
     taken.into()
 }
 
-/// Where lists begin and the last one ends; none is left afterwards.
+/// Takes the offsets of lists.
 pub(super) fn taken_offsets(offsets: &mut Vec<i32>) -> OffsetBuffer<i32> {
     let taken = taken(offsets);
     offsets.push(0);
     OffsetBuffer::new(taken)
 }
 
-/// Forgets where lists begin, all of which are empty.
+/// Resets the offsets of lists, all of which must be empty.
 pub(super) fn forget_offsets(offsets: &mut Vec<i32>) {
     offsets.clear();
     offsets.shrink_to(KEPT_BYTES / size_of::<i32>());
     offsets.push(0);
 }
 
-/// Texts one after the other.
+/// A list of texts in one buffer.
 pub(super) struct TextList {
     bytes: Vec<u8>,
-    /// Where each text begins, and after the last where it ends.
+    /// The offset of each text, and the end.
     offsets: Vec<i32>,
 }
 
@@ -64,9 +64,10 @@ impl TextList {
         self.end();
     }
 
-    /// Adds the texts at these places, which it has, once more.
+    /// Appends copies of the texts with these indexes.
     pub(super) fn repeat(&mut self, places: Range<usize>) {
-        // As in `end`, whether all fit is looked at once: below 4 GiB these are where they were.
+        // As in `end`, the total size is checked later. Below 4 GiB, truncated offsets are still
+        // correct.
         let at = |place: usize| self.offsets[place] as u32 as usize;
         let bytes = at(places.start)..at(places.end);
         let shift = (self.bytes.len() - bytes.start) as i32;
@@ -77,13 +78,13 @@ impl TextList {
         }
     }
 
-    /// Adds empty texts, as stand where there is none.
+    /// Appends empty texts, for nulls.
     pub(super) fn push_empty(&mut self, count: usize) {
         let end = self.bytes.len() as i32;
         self.offsets.resize(self.offsets.len() + count, end);
     }
 
-    /// As [`Self::push`], of characters of one byte each.
+    /// Like [`Self::push`], for ASCII text.
     #[inline]
     pub(super) fn push_ascii(&mut self, text: &[u8]) {
         debug_assert!(text.is_ascii(), "only whole texts are pushed");
@@ -93,7 +94,7 @@ impl TextList {
 
     #[inline]
     fn end(&mut self) {
-        // Whether all fit is looked at once, at the end.
+        // The total size is checked once, at the end.
         self.offsets.push(self.bytes.len() as i32);
     }
 
@@ -102,24 +103,24 @@ impl TextList {
         self.offsets.len() - 1
     }
 
-    /// The text at a place, which must be below [`Self::len`].
+    /// The text with this index, which must be below [`Self::len`].
     pub(super) fn bytes_at(&self, place: usize) -> &[u8] {
         &self.bytes[self.offsets[place] as usize..self.offsets[place + 1] as usize]
     }
 
-    /// The text at a place, where there is one.
+    /// The text with this index, if there is one.
     pub(super) fn get(&self, place: usize) -> Option<&[u8]> {
         let [start, end] = *self.offsets.get(place..)?.first_chunk()?;
         Some(&self.bytes[start as usize..end as usize])
     }
 
-    /// The text at a place, which must be below [`Self::len`].
+    /// The text with this index, which must be below [`Self::len`].
     pub(super) fn text_at(&self, place: usize) -> &str {
-        // Only whole texts were pushed.
+        // Only complete texts were pushed.
         std::str::from_utf8(self.bytes_at(place)).unwrap_or_default()
     }
 
-    /// Forgets all texts but the first so many.
+    /// Keeps only this many texts.
     pub(super) fn truncate(&mut self, texts: usize) {
         if texts < self.len() {
             self.bytes.truncate(self.offsets[texts] as usize);
@@ -127,7 +128,7 @@ impl TextList {
         }
     }
 
-    /// The texts as a column; none is left afterwards.
+    /// Takes the texts as a column.
     pub(super) fn finish(&mut self, nulls: Option<NullBuffer>) -> Result<StringArray, ModelError> {
         if i32::try_from(self.bytes.len()).is_err() {
             *self = Self::default();
@@ -135,13 +136,13 @@ impl TextList {
         }
         let offsets = taken_offsets(&mut self.offsets);
         let bytes = taken(&mut self.bytes).into_inner();
-        // To look at all of it again was half of the instructions that finishing a batch took.
+        // Validating UTF-8 again was half of the instructions of finishing a batch.
         debug_assert!(
             StringArray::try_new(offsets.clone(), bytes.clone(), nulls.clone()).is_ok(),
             "texts are whole, and as many as there is room for"
         );
-        // SAFETY: Only whole texts and ASCII are pushed, and they are repeated and left as a whole,
-        // each between two offsets, which counted right as there are no more bytes than that.
+        // SAFETY: Only complete texts and ASCII are pushed, and copied or removed as a whole. The
+        // offsets are correct, because the total size was checked.
         Ok(unsafe { StringArray::new_unchecked(offsets, bytes, nulls) })
     }
 }

@@ -1,13 +1,12 @@
-//! Finds the templates of rows while they are built.
+//! Finds templates for rows during building.
 //!
-//! A row's attributes are noted as a signature: its keys and types in their order,
-//! and the values that it may share. Rows with one signature have one template.
+//! A row's attributes are encoded as a signature: its keys and types in order, and the values that
+//! may be shared. Rows with the same signature share a template.
 //!
-//! Which keys have values that are worth sharing is learned from some thousand
-//! rows, which have no templates: a key is shared where nearly all rows would still
-//! find others with their signature. The share of rows of a sample that are alone
-//! of their kind is about the share of further rows whose kind is new (I. J. Good,
-//! "The population frequencies of species", 1953).
+//! A sample of some thousand rows, which get no templates, determines the keys whose values are
+//! shared: a key is shared if nearly all rows would still find others with the same signature. The
+//! share of rows in a sample with a unique signature estimates the share of future rows with a new
+//! one (I. J. Good, "The population frequencies of species", 1953).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,37 +24,37 @@ use crate::attributes::{is_same, key_slot};
 use crate::rows::IN_MAP;
 use crate::{AttributeRef, ModelError, Slot, Template, Templated};
 
-/// Rows from which is learned, and after which is looked at how it went.
+/// Rows in a sample, and in a window whose success is checked.
 const WINDOW_ROWS: usize = 4096;
-/// Rows of a sample that may be alone with their signature, where templates are kept.
+/// Maximum rows of a sample with a unique signature, if templates are stored.
 pub(super) const FEW_ALONE: usize = WINDOW_ROWS / 16;
-/// The same where they are only passed on: a new one costs its maker as much as a hundred texts,
-/// and many do not stay in a processor's caches.
+/// The same if templates are only forwarded. A new template costs its maker as much as a hundred
+/// texts, and many templates do not fit into the processor's caches.
 pub(super) const HARDLY_ALONE: usize = WINDOW_ROWS / 128;
-/// Rows of a window that may find no template before it is learned anew.
+/// Rows of a window without a known template, beyond which a new sample is taken.
 const MOST_MISSES: usize = WINDOW_ROWS / 8;
-/// Windows in which templates are yet to be found.
+/// Windows in which most templates are still new.
 const FIRST_WINDOWS: u32 = 2;
-/// Windows after which is learned anew in any case: services come and go.
+/// Windows after which a new sample is taken anyway, because services change.
 const RENEW_WINDOWS: u32 = 256;
-/// Windows without templates, where rows have too little in common.
+/// Windows without templates, if rows have too little in common.
 const PAUSE: u32 = 64;
-/// Templates that are remembered.
+/// Maximum templates.
 const MOST_TEMPLATES: usize = 8192;
-/// Bytes of all signatures that are remembered.
+/// Maximum bytes of all signatures.
 const MOST_BYTES: usize = 4 << 20;
-/// Keys that are known; rows with others have no template.
+/// Maximum keys. Rows with other keys get no template.
 const MOST_KEYS: usize = 4096;
-/// The longest value that is shared.
+/// Maximum bytes of a shared value.
 pub(super) const LONGEST_SHARED: usize = 256;
-/// Attributes of one row with a template.
+/// Maximum attributes of a row with a template.
 const MOST_SLOTS: usize = 128;
-/// Of a type in a signature: the value is the row's own.
+/// Flag of a type in a signature: the value is the row's own.
 const OWN: u8 = 0x80;
-/// Pieces for which memory is kept, and bytes of one's signature.
+/// Maximum pieces, and maximum bytes of a piece's signature.
 const KEPT_PIECES: usize = 1024;
 const USUAL_SIGNATURE_BYTES: usize = 256;
-/// Places in which a key is looked for first.
+/// Size of the cache for keys.
 const GUESSES: usize = 256;
 
 /// A key.
@@ -65,64 +64,64 @@ struct Key {
     is_shared: bool,
 }
 
-/// Attributes that were written to a row of this batch, and may be to others.
+/// Attributes that were added to a row of this batch and may be added to others.
 struct Piece {
-    /// Where they stand among the pieces' signatures.
+    /// Its range in the pieces' signatures.
     signature: Range<usize>,
-    /// Which of the texts are their own.
+    /// Its range in the pieces' own texts.
     texts: Range<usize>,
     slots: usize,
 }
 
-/// Where a piece begins, in the row that is being written.
+/// The start of a piece in the current row.
 pub(super) struct PieceStart {
     signature: usize,
     texts: usize,
     slots: usize,
 }
 
-/// What is done with rows.
+/// How rows are handled.
 enum Phase {
-    /// Their values are noted: of each row by key and hash.
+    /// Sampling: the key and the hash of each value of each row.
     Study { rows: Vec<Vec<(u16, u64)>> },
-    /// They have templates, for so many windows.
+    /// Rows get templates, for this many more windows.
     Share(u32),
-    /// They have none, for so many windows.
+    /// Rows get none, for this many more windows.
     Pause(u32),
 }
 
-/// A signature that is remembered.
+/// A known signature.
 struct KnownSignature {
     hash: u64,
     signature: Box<[u8]>,
-    /// The place of its template among those that are remembered.
+    /// Index of its template among the known ones.
     listed: u32,
 }
 
-/// A template that is remembered.
-struct Listed {
+/// A known template.
+struct TemplateEntry {
     template: Arc<Template>,
-    /// The batch that used it last, and its place there.
+    /// The last batch that used it, and its index there.
     batch: u64,
     place: u32,
 }
 
-/// A builder's template that is to be used again.
+/// A reference to a builder's template.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownTemplate {
     epoch: u64,
     listed: u32,
 }
 
-/// Tells what one builder knows at a time from what any other does.
+/// A unique number for a builder's state.
 fn next_epoch() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// See the module.
+/// Finds templates. See the module's description.
 pub(super) struct Sharing {
-    /// Rows of a sample that may be alone with their signature.
+    /// Maximum rows of a sample with a unique signature.
     most_alone: usize,
     hasher: RandomState,
     keys: Vec<Key>,
@@ -130,21 +129,21 @@ pub(super) struct Sharing {
     guesses: [u16; GUESSES],
     known: HashTable<KnownSignature>,
     known_bytes: usize,
-    listed: Vec<Listed>,
-    /// Another one whenever templates are forgotten.
+    listed: Vec<TemplateEntry>,
+    /// Changes when templates are forgotten.
     epoch: u64,
     phase: Phase,
     rows_in_window: usize,
     misses: usize,
 
-    /// Of the row that is being written.
+    /// Signature of the current row.
     signature: Vec<u8>,
     slots: usize,
     fits: bool,
-    /// The template of the row before.
+    /// Template of the previous row.
     last: Option<u32>,
 
-    /// Of the batch.
+    /// Of the current batch.
     batch: u64,
     templates: Vec<Arc<Template>>,
     new_bytes: usize,
@@ -153,7 +152,7 @@ pub(super) struct Sharing {
     texts: TextList,
     pieces: Vec<Piece>,
     piece_signatures: Vec<u8>,
-    /// As long as the pieces hold.
+    /// Valid as long as the pieces are.
     pieces_id: BatchId,
 }
 
@@ -188,41 +187,41 @@ impl Sharing {
         }
     }
 
-    /// The same, which has learnt nothing yet.
+    /// A new instance with the same settings that has learned nothing.
     pub(super) fn anew(&self) -> Self {
         Self::new(self.most_alone)
     }
 
-    /// Whether rows are to have templates now.
+    /// Whether rows get templates now.
     pub(super) const fn is_on(&self) -> bool {
         matches!(self.phase, Phase::Share(_))
     }
 
-    /// Whether is being learned from rows.
+    /// Whether a sample is being taken.
     pub(super) const fn studies(&self) -> bool {
         matches!(self.phase, Phase::Study { .. })
     }
 
-    /// While rows are to have templates: what tells whether the templates that are
-    /// known, and the keys whose values are shared, are still those of before.
+    /// While rows get templates, a number that changes when templates are forgotten or the choice
+    /// of shared keys changes.
     pub(super) fn epoch(&self) -> Option<u64> {
         self.is_on().then_some(self.epoch)
     }
 
-    /// Whether values with this key are shared; none where there are too many keys.
+    /// Whether values of this key are shared; `None` if there are too many keys.
     pub(super) fn shares(&mut self, key: &str) -> Option<bool> {
         let number = self.number(key)?;
         Some(self.keys[usize::from(number)].is_shared)
     }
 
-    /// The template of the row before, if it had one.
+    /// The template of the previous row, if it had one.
     pub(super) fn last(&self) -> Option<(KnownTemplate, &Template)> {
         let listed = self.last?;
         let template = &self.listed.get(listed as usize)?.template;
         Some((KnownTemplate { epoch: self.epoch, listed }, template))
     }
 
-    /// Notes an attribute of a row that is to have no template.
+    /// Adds an attribute of a row to the sample.
     pub(super) fn study(&mut self, key: &str, value: AttributeRef<'_>) {
         if !self.studies() {
             return;
@@ -241,16 +240,15 @@ impl Sharing {
         if let Phase::Study { rows } = &mut self.phase {
             rows.resize_with(self.rows_in_window + 1, Vec::new);
             let row = &mut rows[self.rows_in_window];
-            // Those with more have no template.
+            // Rows with more attributes get no template.
             if row.len() < MOST_SLOTS {
                 row.push((number, hash));
             }
         }
     }
 
-    /// Notes an attribute of the row that is being written; `false` where the row
-    /// can have no template. Its attributes are then in `maps`, and so are to be
-    /// those that follow.
+    /// Adds an attribute to the current row. Returns `false` if the row can have no template. All
+    /// its attributes are then in `maps`, and further ones must be added there.
     pub(super) fn push(
         &mut self,
         key: &str,
@@ -269,7 +267,7 @@ impl Sharing {
         let signature = &mut self.signature;
         match value {
             AttributeRef::String(text) if !is_own && text.len() <= LONGEST_SHARED => {
-                // One more than the longest takes more than a byte.
+                // Only a value longer than the maximum would need a second byte.
                 let [length, more, ..] = text.len().to_le_bytes();
                 signature.extend_from_slice(&[low, high, kind, length, more]);
                 signature.extend_from_slice(text.as_bytes());
@@ -289,8 +287,7 @@ impl Sharing {
         true
     }
 
-    /// Notes the attributes that were written there last; `false` where they were not, in this
-    /// batch.
+    /// Adds attributes that were added before. Returns `false` if they were not, in this batch.
     pub(super) fn repeat(&mut self, written: &Written) -> bool {
         let places = written.places(self.pieces_id).filter(|places| !places.is_empty());
         let piece = places.and_then(|places| self.pieces.get(places.start));
@@ -303,8 +300,8 @@ impl Sharing {
         true
     }
 
-    /// What is noted from now on may be repeated; not what comes for the first time, as most of
-    /// it comes once.
+    /// Marks the start of attributes that may be repeated. Not at their first occurrence, because
+    /// most occur only once.
     pub(super) fn begin_piece(&self, written: &Written) -> Option<PieceStart> {
         if written.places(self.pieces_id).is_none() {
             written.set(self.pieces_id, 0..0);
@@ -314,7 +311,7 @@ impl Sharing {
         Some(PieceStart { signature, texts, slots: self.slots })
     }
 
-    /// What was noted since then may be repeated with this.
+    /// Records the attributes added since the start, so that they can be repeated.
     pub(super) fn end_piece(&mut self, start: PieceStart, written: &Written) {
         let first = self.piece_signatures.len();
         self.piece_signatures.extend_from_slice(&self.signature[start.signature..]);
@@ -335,7 +332,7 @@ impl Sharing {
         self.piece_signatures.shrink_to(KEPT_PIECES * USUAL_SIGNATURE_BYTES);
     }
 
-    /// The key's number; none where there are too many keys.
+    /// The key's number; `None` if there are too many keys.
     #[inline]
     fn number(&mut self, key: &str) -> Option<u16> {
         let guess = &mut self.guesses[key_slot::<GUESSES>(key.as_bytes())];
@@ -358,27 +355,27 @@ impl Sharing {
         Some(number)
     }
 
-    /// Moves what was noted of the row to the map.
+    /// Moves the current row's attributes to the map.
     fn give_up_row(&mut self, maps: &mut AttributeMaps) {
         self.fits = false;
         let first = self.offsets.last().map_or(0, |end| *end as usize);
         let mut own = first;
-        for noted in noted(&self.signature) {
-            let key = &self.keys[usize::from(noted.key)].text;
-            match noted.value {
-                Some(value) => maps.push_text(key, noted.type_number, &value.text()),
+        for entry in signature_entries(&self.signature) {
+            let key = &self.keys[usize::from(entry.key)].text;
+            match entry.value {
+                Some(value) => maps.push_text(key, entry.type_number, &value.text()),
                 None => {
-                    maps.push_text(key, noted.type_number, self.texts.text_at(own));
+                    maps.push_text(key, entry.type_number, self.texts.text_at(own));
                     own += 1;
                 }
             }
         }
         self.texts.truncate(first);
-        // Some may be of this row.
+        // Some pieces may be of this row.
         self.forget_pieces();
     }
 
-    /// Ends the row that was being written.
+    /// Ends the current row.
     pub(super) fn end_row(&mut self) {
         let template = if self.fits && self.is_on() { Some(self.template()) } else { None };
         self.signature.clear();
@@ -387,8 +384,8 @@ impl Sharing {
         self.end_with(template);
     }
 
-    /// Appends a row with a template and these values; whether the template is still
-    /// known, and wants as many as there are.
+    /// Appends a row with a template and these values. Returns whether the template is still known
+    /// and needs this number of values.
     pub(super) fn push_known<'v>(
         &mut self,
         known: KnownTemplate,
@@ -411,7 +408,7 @@ impl Sharing {
         self.last = template;
         let place = template.map_or(IN_MAP, |listed| self.place(listed));
         self.rows.push(place);
-        // Whether all fit is looked at once, at the end.
+        // The total size is checked once, at the end.
         self.offsets.push(self.texts.len() as i32);
         self.rows_in_window += 1;
         if self.rows_in_window >= WINDOW_ROWS {
@@ -419,7 +416,7 @@ impl Sharing {
         }
     }
 
-    /// A template's place in the batch.
+    /// A template's index in the batch.
     fn place(&mut self, listed: u32) -> u32 {
         let listed = &mut self.listed[listed as usize];
         if listed.batch != self.batch {
@@ -429,7 +426,7 @@ impl Sharing {
         listed.place
     }
 
-    /// The row's template, among those that are remembered.
+    /// The index of the row's template among the known ones.
     fn template(&mut self) -> u32 {
         let hash = self.hasher.hash_one(&*self.signature);
         let same =
@@ -446,16 +443,16 @@ impl Sharing {
         if self.known.len() >= MOST_TEMPLATES || self.known_bytes > MOST_BYTES {
             self.forget();
         }
-        let slots = noted(&self.signature).map(|noted| {
-            let key = Arc::clone(&self.keys[usize::from(noted.key)].text);
-            let text = noted.value.map(|value| value.text().into());
-            Slot { key, type_number: noted.type_number, text }
+        let slots = signature_entries(&self.signature).map(|entry| {
+            let key = Arc::clone(&self.keys[usize::from(entry.key)].text);
+            let text = entry.value.map(|value| value.text().into());
+            Slot { key, type_number: entry.type_number, text }
         });
         let template = Arc::new(Template::new(slots.collect()));
         self.new_bytes += template.memory_bytes();
         let listed = self.listed.len() as u32;
-        // Of no batch yet: they are counted from one.
-        self.listed.push(Listed { template, batch: 0, place: 0 });
+        // Not in any batch yet. Batches are counted from one.
+        self.listed.push(TemplateEntry { template, batch: 0, place: 0 });
         let signature: Box<[u8]> = self.signature.as_slice().into();
         self.known_bytes += signature.len();
         let known = KnownSignature { hash, signature, listed };
@@ -471,10 +468,10 @@ impl Sharing {
         self.epoch = next_epoch();
     }
 
-    /// Looks at what the window has shown.
+    /// Evaluates the window.
     fn learn(&mut self) {
         self.rows_in_window = 0;
-        // Other keys' values may be shared.
+        // The choice of shared keys may change.
         self.forget_pieces();
         let misses = std::mem::take(&mut self.misses);
         let study = Phase::Study { rows: Vec::new() };
@@ -498,8 +495,8 @@ impl Sharing {
         }
     }
 
-    /// Chooses the keys whose values are shared, from these rows; whether it is
-    /// worth while at all.
+    /// Chooses the keys whose values are shared, using these rows. Returns whether templates are
+    /// worth while.
     fn choose(&mut self, rows: &[Vec<(u16, u64)>]) -> bool {
         let mut signatures: Vec<u64> = (rows.iter())
             .map(|row| row.iter().fold(0, |all, (key, _)| mixed(all, u64::from(*key) + 1)))
@@ -507,7 +504,7 @@ impl Sharing {
         if alone(&signatures) > self.most_alone {
             return false;
         }
-        // For each key the rows that have it, and its values.
+        // For each key, its rows and their values.
         let mut noted: Vec<Vec<(usize, u64)>> = Vec::new();
         noted.resize_with(self.keys.len(), Vec::new);
         for (row, values) in rows.iter().enumerate() {
@@ -518,9 +515,9 @@ impl Sharing {
         };
         let mut order: Vec<(usize, usize)> = noted.iter().map(distinct).enumerate().collect();
         let mut changed = false;
-        // Those with few values make few signatures.
+        // Keys with few values first, because they produce few signatures.
         order.sort_unstable_by_key(|(key, values)| (*values, *key));
-        // Of keys that no row has nothing new is known.
+        // For keys without rows, nothing new is known.
         for (key, _) in order.into_iter().filter(|(_, values)| *values > 0) {
             let mut with = signatures.clone();
             for (row, hash) in &noted[key] {
@@ -534,14 +531,13 @@ impl Sharing {
             }
         }
         if changed {
-            // Signatures are others now.
+            // Signatures change.
             self.forget();
         }
         true
     }
 
-    /// The templates of the rows so far, and the memory of those that are new;
-    /// none are left afterwards.
+    /// Takes the templates of the rows, and the memory of the new ones.
     pub(super) fn finish(&mut self) -> Result<(Templated, usize), ModelError> {
         self.batch += 1;
         self.forget_pieces();
@@ -561,7 +557,7 @@ fn mixed(one: u64, other: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// How many of these are there once only.
+/// Number of signatures that occur only once.
 fn alone(signatures: &[u64]) -> usize {
     let mut counts: AHashMap<u64, u32> = AHashMap::with_capacity(signatures.len());
     signatures.iter().for_each(|signature| *counts.entry(*signature).or_default() += 1);
@@ -579,7 +575,7 @@ enum Value<'a> {
 impl<'a> Value<'a> {
     fn text(self) -> std::borrow::Cow<'a, str> {
         match self {
-            // It was a text when it was noted.
+            // It was valid UTF-8 when it was added.
             Self::Text(bytes) => String::from_utf8_lossy(bytes),
             Self::Int(bytes) => i64::from_le_bytes(*bytes).to_string().into(),
             Self::Bool(bytes) => if *bytes == [0] { "false" } else { "true" }.into(),
@@ -588,15 +584,15 @@ impl<'a> Value<'a> {
 }
 
 /// An attribute in a signature.
-struct Noted<'a> {
+struct SignatureEntry<'a> {
     key: u16,
     type_number: u8,
-    /// None where it is the row's own.
+    /// `None` if it is the row's own.
     value: Option<Value<'a>>,
 }
 
-/// What a signature says.
-fn noted(mut rest: &[u8]) -> impl Iterator<Item = Noted<'_>> {
+/// Decodes a signature.
+fn signature_entries(mut rest: &[u8]) -> impl Iterator<Item = SignatureEntry<'_>> {
     const STRING: u8 = AttributeRef::String("").type_number();
     const INT: u8 = AttributeRef::Int(0).type_number();
     std::iter::from_fn(move || {
@@ -619,7 +615,7 @@ fn noted(mut rest: &[u8]) -> impl Iterator<Item = Noted<'_>> {
         };
         rest = after;
         let key = u16::from_le_bytes([low, high]);
-        Some(Noted { key, type_number: kind & !OWN, value })
+        Some(SignatureEntry { key, type_number: kind & !OWN, value })
     })
 }
 
@@ -695,8 +691,8 @@ mod tests {
         row
     }
 
-    /// Of the last of many batches its templates, how many of them are new, and
-    /// own texts a row.
+    /// For the last of many batches: its templates, the number of new ones, and own texts for each
+    /// row.
     fn learned(
         batches: u64,
         row: impl Fn(u64) -> Vec<(String, AttributeValue)>,

@@ -1,5 +1,4 @@
-//! Columns of which many rows, or all, are null: what is not set costs nothing
-//! until the batch is finished.
+//! Columns that are mostly null. Nulls cost nothing until the batch is finished.
 
 use arrow::array::{
     ArrowPrimitiveType, BooleanBufferBuilder, FixedSizeBinaryArray, PrimitiveArray,
@@ -9,23 +8,23 @@ use arrow::buffer::NullBuffer;
 use super::reuse::taken;
 use crate::ModelError;
 
-/// Which rows have no value: what has one costs nothing here.
+/// Rows without a value. Rows with a value cost nothing here.
 #[derive(Default)]
 pub(super) struct Gaps(Vec<Gap>);
 
-/// Rows next to each other.
+/// Consecutive rows.
 struct Gap {
     start: usize,
     end: usize,
 }
 
 impl Gaps {
-    /// These rows, which come after all of before, have none.
+    /// Adds rows without a value, which must follow all earlier ones.
     pub(super) fn push(&mut self, start: usize, end: usize) {
         self.0.push(Gap { start, end });
     }
 
-    /// As a column of so many rows has them; none is left afterwards.
+    /// Takes the nulls of a column with this many rows.
     pub(super) fn finish(&mut self, rows: usize) -> Option<NullBuffer> {
         if self.0.is_empty() {
             return None;
@@ -41,10 +40,10 @@ impl Gaps {
     }
 }
 
-/// Every other row of a batch of usual size.
+/// Every second row of a batch of normal size.
 const KEPT_GAPS: usize = 1 << 12;
 
-/// Numbers, null where none was set.
+/// Numbers; null if not set.
 pub(super) struct Numbers<T: ArrowPrimitiveType> {
     values: Vec<T::Native>,
     gaps: Gaps,
@@ -57,7 +56,7 @@ impl<T: ArrowPrimitiveType> Default for Numbers<T> {
 }
 
 impl<T: ArrowPrimitiveType> Numbers<T> {
-    /// Sets the value of this row, after those of all rows before.
+    /// Sets the value of a row. Rows must be set in order.
     #[inline]
     pub(super) fn set(&mut self, row: usize, value: Option<T::Native>) {
         if let Some(value) = value {
@@ -87,7 +86,7 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
     }
 }
 
-/// Identifiers of `N` bytes, null where none was set.
+/// Identifiers of `N` bytes; null if not set.
 #[derive(Default)]
 pub(super) struct Ids<const N: usize> {
     bytes: Vec<u8>,
@@ -96,7 +95,7 @@ pub(super) struct Ids<const N: usize> {
 }
 
 impl<const N: usize> Ids<N> {
-    /// Sets the value of this row, after those of all rows before.
+    /// Sets the value of a row. Rows must be set in order.
     pub(super) fn set(&mut self, row: usize, value: Option<[u8; N]>) {
         if let Some(value) = value {
             self.pad(row);
@@ -122,7 +121,7 @@ impl<const N: usize> Ids<N> {
         self.pad(rows);
         self.rows = 0;
         let bytes = taken(&mut self.bytes).into_inner();
-        // Widths are 8 and 16.
+        // The width is 8 or 16.
         Ok(FixedSizeBinaryArray::try_new(N as i32, bytes, self.gaps.finish(rows))?)
     }
 }

@@ -1,4 +1,4 @@
-//! Columns of texts: as they are, and as dictionaries.
+//! Columns of texts: plain, and with dictionaries.
 
 use ahash::RandomState;
 use arrow::array::{DictionaryArray, StringArray};
@@ -10,7 +10,7 @@ use super::sparse::{Gaps, Numbers};
 use crate::ModelError;
 use crate::attributes::{is_same, key_slot};
 
-/// Texts of which many rows, or all, are null.
+/// Texts that are mostly null.
 #[derive(Default)]
 pub(super) struct Texts {
     values: TextList,
@@ -18,7 +18,7 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    /// Sets the value of this row, after those of all rows before.
+    /// Sets the value of a row. Rows must be set in order.
     pub(super) fn set(&mut self, row: usize, value: Option<&str>) {
         if let Some(value) = value {
             self.pad(row);
@@ -46,18 +46,18 @@ impl Texts {
     }
 }
 
-/// The place of a text in a column's dictionary.
+/// The index of a text in a column's dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TextPlace(i32);
 
-/// Texts of few distinct values: each value once, and its place in every row.
+/// Texts with few distinct values: each value once, and an index for every row.
 pub(super) struct Dictionary {
     values: TextList,
-    /// Places of the values by their hashes.
+    /// Indexes of values by hash.
     places: HashTable<i32>,
     hasher: RandomState,
     rows: Numbers<Int32Type>,
-    /// Places in which a value is looked for first, each chosen by its ends.
+    /// A small cache of indexes, looked up by a value's first and last bytes.
     guesses: [i32; GUESSES],
 }
 
@@ -76,8 +76,7 @@ impl Default for Dictionary {
 }
 
 impl Dictionary {
-    /// The value's place in the dictionary, into which it is put where it is
-    /// new.
+    /// The value's index in the dictionary. A new value is added.
     pub(super) fn place(&mut self, value: &str) -> TextPlace {
         let Self { values, places, hasher, guesses, .. } = self;
         let guess = &mut guesses[key_slot::<GUESSES>(value.as_bytes())];
@@ -87,8 +86,7 @@ impl Dictionary {
         let hash = hash_of(hasher, value.as_bytes());
         let found = places.find(hash, |place| values.bytes_at(*place as usize) == value.as_bytes());
         let place = found.copied().unwrap_or_else(|| {
-            // As many values as rows at most, and rows of a batch are counted
-            // by 32 bits.
+            // There are at most as many values as rows, which are counted by 32 bits.
             let place = values.len() as i32;
             values.push(value);
             let hash_at = |place: &i32| hash_of(hasher, values.bytes_at(*place as usize));
@@ -99,7 +97,7 @@ impl Dictionary {
         TextPlace(place)
     }
 
-    /// Sets the value of this row, after those of all rows before.
+    /// Sets the value of a row. Rows must be set in order.
     pub(super) fn set(&mut self, row: usize, value: Option<&str>) {
         if let Some(value) = value {
             let place = self.place(value);
@@ -107,7 +105,7 @@ impl Dictionary {
         }
     }
 
-    /// Sets the value of this row to one whose place is known.
+    /// Sets the value of a row to one with a known index.
     #[inline]
     pub(super) fn set_place(&mut self, row: usize, place: Option<TextPlace>) {
         self.rows.set(row, place.map(|place| place.0));
@@ -125,19 +123,19 @@ impl Dictionary {
     }
 }
 
-/// Words of a closed vocabulary, known by their numbers in it.
+/// Values of a closed vocabulary, identified by their number.
 #[derive(Default)]
 pub(super) struct Vocabulary {
     dictionary: Dictionary,
-    /// Of each word that the batch has, by its number.
+    /// The dictionary index of each value in the batch, by its number.
     places: [Option<TextPlace>; MOST_WORDS],
 }
 
-/// More than the words of any vocabulary of ours; others would cost a look each.
+/// More than the values of any of our vocabularies. Others would need a look-up each time.
 const MOST_WORDS: usize = 16;
 
 impl Vocabulary {
-    /// Sets the word of this row, after those of all rows before.
+    /// Sets the value of a row. Rows must be set in order.
     #[inline]
     pub(super) fn set(&mut self, row: usize, number: usize, word: &str) {
         let known = self.places.get(number).copied().flatten();

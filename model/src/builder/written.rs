@@ -1,10 +1,10 @@
-//! Attributes that many spans have: written once a batch, and copied from there.
+//! Attributes that many spans have: encoded once for each batch, and copied from there.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Where the same attributes were written last: they are copied from there, as long as that
-/// batch is collected. To be shared by threads, but used by one at a time.
+/// Where the same attributes were last written. They are copied from there while the same batch is
+/// built. Threads may share it, but only one uses it at a time.
 #[derive(Debug, Default)]
 pub struct Written {
     batch: AtomicU64,
@@ -20,7 +20,7 @@ impl Written {
         self.end.store(end, Ordering::Relaxed);
     }
 
-    /// Where in this batch, if in this.
+    /// The range in this batch, if it is in this one.
     pub(super) fn places(&self, batch: BatchId) -> Option<Range<usize>> {
         (self.batch.load(Ordering::Relaxed) == batch.0).then(|| {
             let at = |place: &AtomicU32| place.load(Ordering::Relaxed) as usize;
@@ -29,13 +29,13 @@ impl Written {
     }
 }
 
-/// A batch that is being collected, or a part of one: no two have the same.
+/// The id of a batch, or part of one, that is being built. Unique.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchId(u64);
 
 impl Default for BatchId {
     fn default() -> Self {
-        // Zero is that of what was never written.
+        // Zero means never written.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
@@ -56,10 +56,10 @@ mod tests {
             "\\PC{0,9}".prop_map(AttributeValue::String),
             any::<i64>().prop_map(AttributeValue::Int),
             any::<bool>().prop_map(AttributeValue::Bool),
-            // Rows with a template have these of their own.
+            // In rows with a template, doubles are always own values.
             (-9.0..9.0).prop_map(AttributeValue::Double),
         ];
-        // Rows with keys as long as the last have no template.
+        // The last kind of key is too long for a template.
         proptest::collection::vec(("[a-d]{0,3}|[a-d]|k{257}", value), 0..4)
     }
 
@@ -84,7 +84,7 @@ mod tests {
             let mut builders = [SpanBatchBuilder::new(), SpanBatchBuilder::new()];
             if shares {
                 builders[1] = SpanBatchBuilder::sharing();
-                // From these is learnt; what comes afterwards has templates.
+                // The builder learns from these rows. Later ones have templates.
                 let mut learnt = span.clone();
                 for row in 0..5000 {
                     learnt.attributes = sets[row % sets.len()].clone();

@@ -5,9 +5,9 @@ use spanwise_api::ReportingAgent;
 use super::family::{Families, Kind, Sample, metric_name};
 use super::seconds;
 
-/// The most agents, those seen last. Each has a time series for each counter.
+/// Maximum agents, the most recently active ones. Each has a time series for each counter.
 const MOST_AGENTS: usize = 256;
-/// The most counters of one agent.
+/// Maximum counters of one agent.
 const MOST_COUNTERS: usize = 256;
 /// Digits of a run's random name that distinguish runs on one host.
 const RUN_DIGITS: usize = 8;

@@ -1,4 +1,4 @@
-//! Families as text: Prometheus' text format 0.0.4, and OpenMetrics 1.0.
+//! Metric families as text: Prometheus' text format 0.0.4, and OpenMetrics 1.0.
 
 use std::fmt::Write as _;
 
@@ -11,11 +11,11 @@ pub(super) enum Exposition {
     OpenMetrics,
 }
 
-/// Suffixes that are units of OpenMetrics.
+/// Suffixes that are units in OpenMetrics.
 const UNITS: [&str; 2] = ["seconds", "bytes"];
 
 impl Exposition {
-    /// The one that a scraper's `Accept` header asks for.
+    /// The format that a scraper's `Accept` header requests.
     pub(super) fn wanted(accept: &str) -> Self {
         let mut kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or("").trim());
         if kinds.any(|kind| kind == "application/openmetrics-text") {
@@ -48,7 +48,7 @@ impl Exposition {
             Kind::Counter => ("counter", "_total"),
             Kind::Gauge => ("gauge", ""),
         };
-        // OpenMetrics names the family; Prometheus' format its samples.
+        // OpenMetrics names the family, Prometheus' format the samples.
         let named = match self {
             Self::Prometheus => format!("{name}{suffix}"),
             Self::OpenMetrics => name.to_owned(),

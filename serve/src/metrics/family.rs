@@ -8,17 +8,17 @@ use spanwise_api::Count;
 /// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It only grows; written with the suffix `_total`.
+    /// Never decreases; written with the suffix `_total`.
     Counter,
     Gauge,
 }
 
-/// All samples of one name.
+/// All samples with one name.
 #[derive(Debug)]
 pub(super) struct Family {
     pub(super) kind: Kind,
     pub(super) help: String,
-    /// Values by their labels, which stand in a fixed order.
+    /// Values by labels, which have a fixed order.
     pub(super) samples: BTreeMap<Vec<(String, String)>, Number>,
 }
 
@@ -44,15 +44,15 @@ impl Families {
         });
         let labels =
             labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        // Agents choose the names of their counters, and may choose the name of a metric of
-        // another type.
+        // Agents choose the names of their counters, and may use the name of a metric with another
+        // type.
         if family.kind == kind {
             family.samples.insert(labels, number);
         }
     }
 }
 
-/// The number of a sample; `None` where it is not known.
+/// The number of a sample; `None` if unknown.
 pub(super) struct Sample(Option<Number>);
 
 impl From<Count> for Sample {
@@ -85,12 +85,12 @@ impl<T: Into<Self>> From<Option<T>> for Sample {
     }
 }
 
-/// The longest part of a name. Agents choose names, too.
+/// Maximum length of a part of a name. Agents choose names, too.
 const NAME_MAX: usize = 100;
 
-/// The text as a part of a metric's name.
+/// The text as part of a metric's name.
 pub(super) fn metric_name(text: &str) -> String {
-    // Counters get the suffix when they are written.
+    // The suffix is added when counters are written.
     let text = text.strip_suffix("_total").unwrap_or(text);
     let allowed = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     text.chars().take(NAME_MAX).map(allowed).collect()

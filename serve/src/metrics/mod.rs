@@ -1,7 +1,8 @@
-//! `GET /metrics`: everything that the status page counts, for Prometheus.
+//! `GET /metrics`: all figures of the status page, for Prometheus.
 //!
-//! Made from the same types as `/api/v1/status`, so that a new figure cannot be forgotten here. Names follow Prometheus' conventions: `spanwise_PART_WHAT_total` for
-//! what only grows, units as suffixes, times in seconds.
+//! It uses the same types as `/api/v1/status`, so that new figures cannot be forgotten here. Names
+//! follow Prometheus' conventions: `spanwise_PART_WHAT_total` for counters, units as suffixes,
+//! times in seconds.
 
 mod agents;
 mod exposition;
@@ -24,7 +25,7 @@ pub(crate) async fn metrics(State(state): State<ApiState>, headers: HeaderMap) -
     (kind, exposition.write(&families)).into_response()
 }
 
-/// Counters whose names have a variable end. It becomes a label of one metric.
+/// Counters whose names have a variable suffix, which becomes a label.
 const LABELLED: &[(&str, &str, &str)] = &[
     ("spans_rejected_", "spans_rejected", "reason"),
     ("spans_clock_", "spans_clock_wrong", "fault"),
@@ -48,7 +49,7 @@ fn families(status: &Status) -> Families {
     families
 }
 
-/// Under the names that Prometheus' own client libraries use.
+/// With the names of Prometheus' own client libraries.
 fn process(families: &mut Families, process: &Process) {
     let Process { cpu_seconds, open_files, resident_bytes, threads } = *process;
     let help = "CPU time spent";
@@ -163,10 +164,10 @@ fn figures(families: &mut Families, prefix: &str, figures: &[(&str, Count)]) {
     }
 }
 
-/// The most pairs of hosts, with two time series each.
+/// Maximum pairs of hosts. Each has two time series.
 const MOST_CLOCKS: usize = 1_024;
 
-/// How far the clocks of hosts differ.
+/// Clock differences between hosts.
 fn clocks(families: &mut Families, clocks: &[HostClock]) {
     for clock in clocks.iter().take(MOST_CLOCKS) {
         let labels = [("host", clock.host.as_str()), ("reference", clock.reference.as_str())];

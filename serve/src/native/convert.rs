@@ -1,4 +1,4 @@
-//! Answers of queries as types of the API.
+//! Converts query answers to types of the API.
 
 use spanwise_analyze::{ErrorSide, ErrorSummary, Figures, GraphNode, RootSummary, ServiceShare};
 use spanwise_api as api;
@@ -7,7 +7,7 @@ use spanwise_assemble::ClockDifference;
 use spanwise_model::ServiceKind;
 use spanwise_query::GraphAnswer;
 
-/// A service's part in a trace.
+/// A service's share of a trace.
 pub(super) fn service(share: ServiceShare) -> api::ServiceShare {
     let ServiceShare { name, spans, errors, busy_nano } = share;
     api::ServiceShare {
@@ -18,7 +18,7 @@ pub(super) fn service(share: ServiceShare) -> api::ServiceShare {
     }
 }
 
-/// How far the clocks of two hosts differ.
+/// The clock difference of two hosts.
 pub(super) fn clock(clock: &ClockDifference<String>) -> api::ClockDifference {
     api::ClockDifference {
         ahead_nano: Nano(clock.ahead_nano),
@@ -30,7 +30,7 @@ pub(super) fn clock(clock: &ClockDifference<String>) -> api::ClockDifference {
     }
 }
 
-/// A trace of a list.
+/// A trace in a list.
 pub(super) fn summary(summary: spanwise_analyze::TraceSummary) -> api::TraceSummary {
     let root = |RootSummary { service, operation, kind, capture }| api::RootSpan {
         capture,

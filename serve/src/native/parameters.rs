@@ -1,4 +1,4 @@
-//! Query parameters. They are read strictly; an error shows a correct example.
+//! Query parameters. They are parsed strictly, and an error shows a correct example.
 
 use spanwise_api::endpoints::Endpoint;
 use spanwise_model::WrittenId;
@@ -9,16 +9,15 @@ use time::PrimitiveDateTime;
 
 use crate::problem::Problem;
 
-/// The most conditions on attributes of one search.
+/// Maximum attribute conditions in one search.
 const MOST_CONDITIONS: usize = 16;
 
-/// The parameters of a request, in their order; names may repeat.
+/// The parameters of a request, in order. Names may repeat.
 pub(crate) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    /// The parameters of a request to this endpoint. A name that the endpoint does not have
-    /// is refused, because a misspelt filter must not be ignored; so is a second value where
-    /// only one counts.
+    /// The parameters of a request to this endpoint. Unknown names are refused, because a misspelt
+    /// filter must not be ignored. So is a second value if only one is allowed.
     pub(crate) fn of(endpoint: &Endpoint, pairs: Vec<(String, String)>) -> Result<Self, Problem> {
         for (index, (name, value)) in pairs.iter().enumerate() {
             let Some(known) = endpoint.parameters.iter().find(|known| known.name == name) else {
@@ -41,7 +40,7 @@ impl Parameters {
         Ok(Self(pairs))
     }
 
-    /// The first value of this name that is not empty.
+    /// The first non-empty value of this name.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(n, value)| n == name && !value.is_empty());
         found.map(|(_, value)| value.as_str())
@@ -76,14 +75,14 @@ impl Parameters {
         }
     }
 
-    /// A parameter that is on or off; off where it is absent.
+    /// A boolean parameter; false if missing.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, Problem> {
         let Some(text) = self.text(name) else { return Ok(false) };
         truth(text)
             .ok_or_else(|| Problem::invalid(format!("`{name}` is `{}`; write 1 or 0", brief(text))))
     }
 
-    /// How many entries come before those asked for; 0 where it is absent.
+    /// The number of entries to skip; 0 if missing.
     pub(crate) fn position(&self, name: &str) -> Result<usize, Problem> {
         let Some(text) = self.text(name) else { return Ok(0) };
         text.parse().map_err(|_| {
@@ -110,7 +109,7 @@ impl Parameters {
         texts.into_iter().map(read).collect()
     }
 
-    /// `start` and `end`; the last hour where they are absent.
+    /// `start` and `end`; the last hour if missing.
     pub(crate) fn time_range(&self) -> Result<TimeRange, Problem> {
         let now = now_unix_nano();
         let moment = |name: &str, default: i64| match self.text(name) {
@@ -125,7 +124,7 @@ impl Parameters {
             }
         };
         let from_unix_nano = moment("start", now.saturating_sub(3_600_000_000_000))?;
-        // The default range includes spans of this moment.
+        // The default range includes the current moment.
         let to_unix_nano = moment("end", now.saturating_add(60_000_000_000))?;
         if from_unix_nano >= to_unix_nano {
             return Err(Problem::invalid("`start` is not before `end`"));
@@ -134,7 +133,7 @@ impl Parameters {
     }
 }
 
-/// A truth value as it is written in a query.
+/// Parses a boolean.
 fn truth(text: &str) -> Option<bool> {
     match text {
         "1" | "true" | "yes" => Some(true),
@@ -143,7 +142,7 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// The beginning of a text that may be long, for error messages.
+/// The beginning of a long text, for error messages.
 pub(crate) fn brief(text: &str) -> String {
     text.chars().take(64).collect()
 }

@@ -50,9 +50,8 @@ fn sort(parameters: &Parameters) -> Result<Sort, Problem> {
     }
 }
 
-/// Service, operation and attributes name a span, and durations and `error` are then that
-/// span's; without them they are the trace's. `ok` always means the trace: none of its spans
-/// failed.
+/// Service, operation and attributes select a span. Durations and `error` then refer to that span,
+/// otherwise to the trace. `ok` always refers to the trace: none of its spans failed.
 fn query(parameters: &Parameters) -> Result<(SearchQuery, Sort), Problem> {
     let time = parameters.time_range()?;
     let limit = parameters.count("limit", DEFAULT_LIMIT, MAX_LIMIT)?;

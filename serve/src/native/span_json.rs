@@ -1,6 +1,6 @@
-//! Spans as JSON, written from their columns without `spanwise_api::Span`: for a page of ten
-//! thousand spans, building objects in memory would be most of the work. The tests read what is
-//! written as that type.
+//! Writes spans as JSON directly from their columns, without `spanwise_api::Span`. For a page of
+//! ten thousand spans, building objects would be most of the work. The tests parse the result as
+//! that type.
 
 use std::collections::HashMap;
 
@@ -28,14 +28,14 @@ pub(super) struct SpanCells<'a> {
     attributes: Option<&'a MapArray>,
 }
 
-/// A column, with the way its cells are written.
+/// A column, by how its cells are written.
 enum Cells<'a> {
     Id(&'a FixedSizeBinaryArray),
     Text(&'a StringArray),
     Word(&'a Int32Array, &'a StringArray),
-    /// Texts that should be JSON, with the results of checking the dictionary's entries.
+    /// Texts that should be JSON, with the results of validating dictionary entries.
     Json(&'a Int32Array, &'a StringArray, HashMap<i32, bool>),
-    /// Numbers of 64 bits, written as hexadecimal digits.
+    /// 64-bit numbers, written in hexadecimal.
     Hex(&'a PrimitiveArray<UInt64Type>),
     Int32(&'a PrimitiveArray<Int32Type>),
     Int64(&'a PrimitiveArray<Int64Type>),
@@ -48,7 +48,7 @@ enum Cells<'a> {
 }
 
 impl<'a> SpanCells<'a> {
-    /// The columns of a batch that have a value.
+    /// The columns of a batch that have values.
     pub(super) fn of(batch: &'a SpanBatch) -> Self {
         let batch = batch.record_batch();
         let columns = batch.schema_ref().fields().iter().zip(batch.columns());
@@ -65,8 +65,8 @@ impl<'a> SpanCells<'a> {
         Self { columns, attributes }
     }
 
-    /// Appends a span with its place in the tree: every column that is not null by
-    /// its name, then `parent`, `depth`, `self_nano`, `children`.
+    /// Appends a span: every non-null column with its name, then the tree's `parent`, `depth`,
+    /// `self_nano` and `children`.
     pub(super) fn write(&mut self, trace: &Trace, node: &Node, json: &mut Vec<u8>) {
         let row = node.row.at.row as usize;
         let mut object = Object::new(json);
@@ -104,7 +104,7 @@ impl<'a> SpanCells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// `None` for a column of another type than those of spans.
+    /// `None` for a column type that spans do not have.
     fn of(name: &str, array: &'a dyn Array) -> Option<Self> {
         Some(match array.data_type() {
             DataType::FixedSizeBinary(_) => Self::Id(array.as_fixed_size_binary()),
@@ -221,7 +221,7 @@ fn attributes(to: &mut Object<'_>, name: &str, maps: &MapArray, row: usize) {
                 object.digits("value", number);
             }
             AttributeRef::Int(number) => object.put("value", &number),
-            // In the stored form, which is the form that searches compare with.
+            // In the stored form, which searches compare with.
             AttributeRef::Double(number) if number.is_finite() => {
                 object.name("value").extend_from_slice(value.to_string().as_bytes());
             }

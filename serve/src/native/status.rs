@@ -12,18 +12,18 @@ use super::counters::{self, CounterGrowth};
 use crate::ApiState;
 use crate::wrong_port::Receivers;
 
-/// Tells about the parts that the API does not know itself.
+/// Provides the status of parts that the API does not know.
 pub trait StatusSource: Send + Sync {
     /// The status of these parts.
     fn status(&self) -> ServerParts;
 
-    /// Where spans are received, for those who send them to the API's port.
+    /// Addresses for spans, for clients that send them to the API's port.
     fn receivers(&self) -> Receivers {
         Receivers::default()
     }
 }
 
-/// The status of every part but the store.
+/// The status of all parts except the store.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[expect(missing_docs, reason = "see `spanwise_api::Status`")]
 pub struct ServerParts {
@@ -48,7 +48,7 @@ pub(super) async fn status(
     Json(status)
 }
 
-/// The status of all parts, without the meaning of their counters.
+/// The status of all parts, without counter meanings.
 pub(crate) fn document(state: &ApiState) -> Status {
     let ServerParts { agent, ingest, process, server, uptime_seconds, version, mut warnings } =
         state.status.status();

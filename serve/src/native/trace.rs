@@ -21,14 +21,14 @@ use crate::answer_limits::{AnswerLimits, Permit};
 use crate::problem::Problem;
 use crate::slow_reader;
 
-/// Spans of a page: by default, and at most.
+/// Spans on a page: the default and the maximum.
 const DEFAULT_LIMIT: usize = 10_000;
 const MAX_LIMIT: usize = 20_000;
-/// Parts of a download that may wait for a slow reader.
+/// Maximum parts of a download that wait for a slow reader.
 const PARTS_WAITING: usize = 4;
-/// How long each of them may wait.
+/// Maximum time that each of them waits.
 const PART_WAITS: Duration = Duration::from_secs(30);
-/// How long a download may take.
+/// Maximum time of a download.
 const DOWNLOAD: Duration = Duration::from_secs(600);
 
 pub(super) async fn trace(
@@ -77,8 +77,8 @@ fn span_id(text: &str) -> Result<SpanId, Problem> {
     }
 }
 
-/// The whole trace in one document, to be saved as a file. It is sent while it is written, as
-/// fast as it is read. A client that reads it too slowly does not get its end.
+/// The whole trace as one document for saving. It is sent while it is written, at the reader's
+/// speed. A reader that is too slow does not get the end.
 fn whole(tree: Arc<TraceTree>, permit: Permit) -> Response {
     let id = tree.trace.trace_id;
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, io::Error>>(PARTS_WAITING);
@@ -95,7 +95,7 @@ fn whole(tree: Arc<TraceTree>, permit: Permit) -> Response {
             let sent = async { tokio::time::timeout_at(until, to.send(part)).await };
             match runtime.block_on(sent) {
                 Ok(Ok(())) => {}
-                // The client has gone away: the rest is not sent.
+                // The client has disconnected.
                 Ok(Err(_)) => sender = None,
                 Err(_) => {
                     tracing::warn!("a download of the trace {id} was read too slowly: broken off");

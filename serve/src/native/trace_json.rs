@@ -12,7 +12,7 @@ const PART_BYTES: usize = 256 << 10;
 /// A page as one text.
 ///
 /// # Errors
-/// Where the page is no JSON.
+/// If the page cannot be written as JSON.
 pub(super) fn page(
     tree: &TraceTree,
     page: PageRange,
@@ -23,10 +23,10 @@ pub(super) fn page(
     Ok(json)
 }
 
-/// Gives a page in parts to `send`, which takes what it is given.
+/// Passes a page in parts to `send`, which takes the buffer's contents.
 ///
 /// # Errors
-/// As [`page`].
+/// The errors of [`page`].
 pub(super) fn write(
     tree: &TraceTree,
     page: PageRange,
@@ -63,7 +63,7 @@ pub(super) fn write(
         if index > 0 {
             json.push(b',');
         }
-        // The batches are those that the rows were read from.
+        // The batches are those from which the rows were read.
         cells[node.row.at.batch as usize].write(&tree.trace, node, &mut json);
         if json.len() >= PART_BYTES {
             send(&mut json);

@@ -1,4 +1,4 @@
-//! Writes an answer of whole rows, with a limit on its length and on the time.
+//! Writes an answer of complete rows, with limits on length and time.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use spanwise_store::MAX_ANSWER_BYTES;
 
 use super::cells;
 
-/// The limit on the time. Writing cannot be cancelled from outside.
+/// Time limit. Writing cannot be cancelled from outside.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// A writer with limits. See the module's description.
 #[derive(Debug)]
 pub(super) struct BoundedWriter {
     bytes: Vec<u8>,
     most_bytes: usize,
-    /// The length of the whole rows.
+    /// Length of the complete rows.
     whole: usize,
     rows: usize,
     deadline: Instant,
@@ -46,7 +46,7 @@ impl BoundedWriter {
         self.end(written)
     }
 
-    /// Writes a row. Returns whether there was room for it; if not, nothing of it remains.
+    /// Writes a row. Returns whether there was room for it. If not, nothing of it remains.
     pub(super) fn row(&mut self, write: impl FnOnce(&mut Self) -> io::Result<()>) -> bool {
         let written = write(self).is_ok() && Instant::now() < self.deadline;
         self.rows += usize::from(written);
@@ -61,7 +61,7 @@ impl BoundedWriter {
         written
     }
 
-    /// The number of rows that were written.
+    /// Number of rows written.
     pub(super) const fn rows(&self) -> usize {
         self.rows
     }
@@ -74,7 +74,7 @@ impl BoundedWriter {
         serde_json::to_writer(self, value).map_err(io::Error::from)
     }
 
-    /// The answer, with a last part, for which there is always room.
+    /// The answer with a last part, for which room is reserved.
     pub(super) fn end_with(mut self, last: &str) -> Vec<u8> {
         self.bytes.extend_from_slice(last.as_bytes());
         self.bytes

@@ -10,8 +10,7 @@ use serde_json::Value;
 use spanwise_api::exact::is_exact;
 use spanwise_store::MAX_ANSWER_BYTES;
 
-/// One cell. A text that is longer than an answer may be, or is not written before the deadline,
-/// is cut.
+/// One cell. A text is truncated at the maximum length of an answer, or at the deadline.
 pub(super) fn cell(array: &ArrayRef, row: usize, deadline: Instant) -> Value {
     if array.is_null(row) {
         return Value::Null;
@@ -37,7 +36,7 @@ pub(super) fn cell(array: &ArrayRef, row: usize, deadline: Instant) -> Value {
             let options = FormatOptions::default();
             let mut text = Limited { text: String::new(), parts: 0, deadline };
             if let Ok(formatter) = ArrayFormatter::try_new(array, &options) {
-                // The only error is that of `Limited`.
+                // The only possible error is that of `Limited`.
                 let _ = formatter.value(row).write(&mut text);
             }
             let Limited { text, .. } = text;
@@ -49,8 +48,8 @@ pub(super) fn cell(array: &ArrayRef, row: usize, deadline: Instant) -> Value {
     }
 }
 
-/// A text with a limit on its length and on the time to write it: a list may have a million
-/// elements, or the same long value a million times.
+/// A text with limits on length and time: a list may have a million elements, or the same long
+/// value a million times.
 struct Limited {
     text: String,
     parts: u32,
@@ -59,7 +58,7 @@ struct Limited {
 
 impl fmt::Write for Limited {
     fn write_str(&mut self, part: &str) -> fmt::Result {
-        /// The clock is read after so many parts.
+        /// The clock is read after this many parts.
         const PARTS: u32 = 4096;
         self.parts = self.parts.wrapping_add(1);
         let is_late = self.parts.is_multiple_of(PARTS) && Instant::now() > self.deadline;

@@ -1,4 +1,4 @@
-//! The formats of an answer.
+//! Output formats.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use super::text;
 use crate::problem::Problem;
 use crate::slow_reader;
 
-/// The number of rows, if the answer has the first rows only.
+/// Number of rows, if the answer contains only the first ones.
 const TRUNCATED: HeaderName = HeaderName::from_static("spanwise-truncated-rows");
 
-/// The result of a statement, and how long it took.
+/// The result of a statement, and its duration.
 pub(super) struct Answer {
     pub(super) rows: SqlAnswer,
     pub(super) elapsed: Duration,
@@ -28,7 +28,7 @@ pub(super) struct Answer {
 /// An answer in one of the formats.
 pub(super) struct Body {
     pub(super) bytes: Vec<u8>,
-    /// The number of rows, if there were more.
+    /// Number of rows, if there were more.
     pub(super) first_rows: Option<usize>,
 }
 
@@ -58,7 +58,7 @@ impl Format {
         }
     }
 
-    /// Its media type, as IANA has registered it.
+    /// The media type registered with IANA.
     const fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -68,8 +68,8 @@ impl Format {
         }
     }
 
-    /// The most rows of an answer: fewer if people read it or it is parsed as one document,
-    /// more if it is read row by row.
+    /// Maximum rows of an answer: lower for formats that people read or that are parsed as one
+    /// document, higher for formats that are read row by row.
     pub(super) const fn most_rows(self) -> usize {
         match self {
             Self::Json | Self::Table => 10_000,
@@ -77,7 +77,7 @@ impl Format {
         }
     }
 
-    /// The named format, else the first known one of the `Accept` header, else JSON.
+    /// The named format, else the first known one in the `Accept` header, else JSON.
     pub(super) fn wanted(named: Option<&str>, headers: &HeaderMap) -> Result<Self, Problem> {
         if let Some(named) = named {
             let known = Self::ALL.into_iter().find(|format| format.name() == named);
@@ -98,7 +98,7 @@ impl Format {
         Ok(found.unwrap_or(Self::Json))
     }
 
-    /// Writes the answer, which keeps its room until it is sent.
+    /// Writes the answer. The response keeps the statement's slot until it is sent.
     pub(super) fn write(self, answer: Answer) -> Result<Response, Problem> {
         let Answer { rows, elapsed } = answer;
         let body = match self {
@@ -110,7 +110,7 @@ impl Format {
         };
         let kind = match self {
             Self::Json | Self::Arrow => self.media_type().to_owned(),
-            // RFC 4180: without it, the header line could be taken for a row.
+            // RFC 4180: otherwise the header line could be taken for a row.
             Self::Csv => format!("{}; charset=utf-8; header=present", self.media_type()),
             Self::Table => format!("{}; charset=utf-8", self.media_type()),
         };

@@ -23,7 +23,7 @@ use format::{Answer, Format};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const MEMORY_BYTES: usize = 512 << 20;
-/// More than any statement that a store accepts.
+/// More than the longest statement that a store accepts.
 const MAX_BODY_BYTES: usize = 256 << 10;
 
 pub(crate) async fn get(
@@ -53,7 +53,7 @@ pub(crate) async fn post(
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
     let posted: SqlStatement = match kind {
-        // `curl --data` sends this type for everything, so the body decides.
+        // `curl --data` sends this type for all data, so the body decides.
         "application/json" | "application/x-www-form-urlencoded" | ""
             if body.trim_ascii_start().starts_with(b"{") =>
         {

@@ -10,10 +10,10 @@ use spanwise_store::MAX_ANSWER_BYTES;
 use super::bounded_writer::BoundedWriter;
 use super::format::Body;
 
-/// The end of a line of CSV.
+/// The line ending of CSV.
 const END: &str = "\r\n";
 
-/// The most characters of a cell of a table. The other formats do not cut cells.
+/// Maximum characters of a cell in a table. Other formats do not truncate cells.
 const CELL_MAX: usize = 80;
 
 fn names(batches: &[RecordBatch]) -> Vec<String> {
@@ -67,26 +67,30 @@ fn quoted(to: &mut BoundedWriter, text: &str) -> io::Result<()> {
     to.text("\"")
 }
 
-/// A cell as it is shown in a table.
-struct Shown {
+/// A cell as displayed in a table.
+struct DisplayedCell {
     text: String,
     is_number: bool,
 }
 
-/// The rows of a table, as many as fit in memory.
+/// The rows of a table that fit into memory.
 fn shown(
     written: &BoundedWriter,
     batches: &[RecordBatch],
     cell_max: usize,
-) -> (Vec<Vec<Shown>>, bool) {
+) -> (Vec<Vec<DisplayedCell>>, bool) {
     let (mut rows, mut bytes) = (Vec::new(), 0);
     let text = |cell: &Value| plain(cell, cell_max);
     for batch in batches {
         for row in 0..batch.num_rows() {
             let cells = batch.columns().iter().map(|column| written.cell(column, row));
-            let cells = cells.map(|cell| Shown { text: text(&cell), is_number: cell.is_number() });
-            let cells: Vec<Shown> = cells.collect();
-            bytes += cells.iter().map(|cell| size_of::<Shown>() + cell.text.len()).sum::<usize>();
+            let cells =
+                cells.map(|cell| DisplayedCell { text: text(&cell), is_number: cell.is_number() });
+            let cells: Vec<DisplayedCell> = cells.collect();
+            bytes += cells
+                .iter()
+                .map(|cell| size_of::<DisplayedCell>() + cell.text.len())
+                .sum::<usize>();
             if bytes > MAX_ANSWER_BYTES {
                 return (rows, false);
             }
@@ -96,7 +100,7 @@ fn shown(
     (rows, true)
 }
 
-/// A table: columns below their names, numbers aligned to the right.
+/// A table: columns under their names, numbers right-aligned.
 pub(super) fn table(batches: &[RecordBatch], truncated: bool) -> Body {
     let names = names(batches);
     let mut written = BoundedWriter::default();
@@ -140,7 +144,7 @@ fn line<'a>(widths: &[usize], cells: impl Iterator<Item = (&'a str, bool)>) -> S
     line
 }
 
-/// The most characters of a cell. Query plans are not cut.
+/// Maximum characters of a cell. Query plans are not truncated.
 fn cell_max(names: &[String]) -> usize {
     match names {
         [kind, plan] if kind == "plan_type" && plan == "plan" => usize::MAX,

@@ -23,8 +23,8 @@ fn is_page(path: &str) -> bool {
     }
 }
 
-/// Serves a file of the UI, or its page, which shows what the path names. Every other path is an
-/// error: a client that posts spans here would take a page for success.
+/// Serves a file of the UI, or its page, which displays what the path names. Every other path is an
+/// error, because a client that posts spans here would take a page for success.
 pub(crate) async fn serve(
     State(state): State<ApiState>,
     method: Method,
@@ -63,7 +63,7 @@ pub(crate) async fn serve(
     response
 }
 
-/// The answer to a request with a known path and another method.
+/// The response to a known path with another method.
 pub(crate) async fn other_method(method: Method) -> Problem {
     Problem::method_not_allowed(format!(
         "{method} is not for this path; the header Allow says what is"

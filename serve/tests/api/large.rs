@@ -1,8 +1,8 @@
-//! Traces of more spans than one page has.
+//! Traces with more spans than one page.
 
 use super::*;
 
-/// A chain of three below each of many children of one root; every tenth failed.
+/// A root with many children, each with a chain of three below. Every tenth failed.
 async fn large(children: u64) -> (Api, TraceId) {
     let api = Api::empty().await;
     let (id, start) = (TraceId([0xcd; 16]), now() - 1_000 * MS);
@@ -33,7 +33,7 @@ async fn totals_are_of_the_whole_trace_and_any_span_is_found() {
         assert_eq!((&page["span_count"], &page["error_count"]), (&json!(1_201), &json!(120)));
         assert_eq!((&page["depth"], &page["complete"]), (&json!(3), &json!(true)));
     }
-    // Span 501 stands at place 500, as the order of its parents is that of their numbers.
+    // Span 501 is at position 500, because parents are ordered by number.
     let page = api.get(&format!("traces/{id}?around=00000000000001f5&limit=100")).await;
     assert_eq!((&page["first"], &page["next_after"]), (&json!(500), &json!(600)));
     let spans = page["spans"].as_array().expect("a list");

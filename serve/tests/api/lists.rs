@@ -1,4 +1,4 @@
-//! Lists: their orders, what they cover, and that they say what a trace's own page says.
+//! Lists: their orders, what they cover, and that they agree with the traces' own pages.
 
 use super::*;
 
@@ -17,25 +17,25 @@ async fn traces(api: &Api, search: &str) -> (Vec<String>, Value) {
     (ids.collect(), answer)
 }
 
-/// Older traces that are slower, larger and worse than 300 newer ones.
+/// Older traces that are slower, larger and have more errors than 300 newer ones.
 async fn unequal() -> Api {
     let api = Api::empty().await;
     let start = now() - 600_000 * MS;
     let mut spans = Vec::new();
-    // aa: the slowest, by what goes on after its root.
+    // aa: the slowest, because of work after its root.
     spans.push(app(0xaa, 1, 0, start, 5));
     spans.push(app(0xaa, 2, 1, start + MS, 900));
     // bb: the largest.
     spans.push(app(0xbb, 10, 0, start + 2 * MS, 40));
     spans.extend((11..40).map(|number| app(0xbb, number, 10, start + 3 * MS, 1)));
-    // cc: most errors.
+    // cc: the most errors.
     spans.push(app(0xcc, 50, 0, start + 4 * MS, 50));
     for number in 51..55 {
         let mut failed = app(0xcc, number, 50, start + 5 * MS, 2);
         (failed.status, failed.error) = (Status::Error, Some("boom".into()));
         spans.push(failed);
     }
-    // dd: one error, and the slowest that failed but for nothing.
+    // dd: one error, and the slowest failed trace.
     let mut failed = app(0xdd, 60, 0, start + 6 * MS, 700);
     failed.status = Status::Error;
     failed.service = "other".into();
@@ -62,7 +62,7 @@ async fn orders_are_of_all_traces_of_the_time() {
         ("sort=largest&limit=3", &["bb", "cc", "aa"]),
         ("sort=slowest&limit=2&status=error", &["dd", "cc"]),
         ("sort=slowest&limit=2&status=ok", &["aa", "bb"]),
-        // Of the span that is named.
+        // Durations of the named span.
         ("sort=slowest&limit=2&service=other", &["dd"]),
         ("sort=errors&limit=2&service=shop", &["cc", "11"]),
         ("sort=largest&service=other", &["dd"]),
@@ -78,10 +78,10 @@ async fn orders_are_of_all_traces_of_the_time() {
             assert_eq!(answer["covered"]["start_unix_nano"], answer["searched"]["start_unix_nano"]);
         }
     }
-    // Those that did not fail come behind those that did.
+    // Traces without errors follow those with errors.
     let (found, _) = traces(&api, "sort=errors&limit=500").await;
     assert_eq!((found.len(), found[0].as_str(), found[1].as_str()), (304, "cc", "dd"));
-    // The newest only hold for as far as they go.
+    // A list of the newest traces only covers part of the time range.
     let (_, answer) = traces(&api, "limit=10").await;
     let older: i64 = answer["older_end_unix_nano"].as_str().expect("more").parse().expect("digits");
     let from: i64 =
@@ -108,7 +108,7 @@ async fn a_parent_that_comes_late_makes_one_tree_of_what_was_incomplete() {
         (list, page)
     };
     complete(false, 1).await;
-    // The window has long forgotten the child.
+    // The assembly window has forgotten the child.
     api.add(&[app(0xaa, 1, 0, start, 75_000)]).await;
     let (list, page) = complete(true, 2).await;
     assert_eq!(page["roots"], json!(["0000000000000001"]));
@@ -120,7 +120,7 @@ async fn a_parent_that_comes_late_makes_one_tree_of_what_was_incomplete() {
 async fn a_list_joins_what_came_too_late_to_be_one_trace() {
     let api = Api::empty().await;
     let spans = request(100, now() - 50 * MS, 20, false);
-    // The service's own call lacks its request, which is told of later.
+    // The request for the service's own call arrives later.
     let mut called = spans[2..].to_vec();
     called[0].parent_span_id = Some(spans[1].span_id);
     called[0].trace_id = Some(HEADER_TRACE);
@@ -143,7 +143,7 @@ async fn what_was_sent_twice_counts_once() {
     let again = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
     let again = api.store.append(again.into(), None).await.expect("taken");
     assert!(matches!(again, Appended::Duplicate), "{again:?}");
-    // Ids of careless programs: another span, in the list as on the page.
+    // A faulty program repeats ids. It is another span, in the list and on the page.
     let other = app(0xaa, 2, 1, now() - 10 * MS, 5);
     api.add(&[other]).await;
     let list = api.get("search").await;
@@ -174,7 +174,7 @@ async fn who_finds_nothing_is_told_what_is_true() {
     assert!(service.contains("has this service") && !service.contains("further"), "{service}");
     let both = advice("service=shop&attribute=color%3Dred&attribute=old%3Dyes").await;
     assert!(!both.contains("has this service"), "{both}");
-    // Stored, and not yet in its trace.
+    // Stored, but not assigned to its trace yet.
     api.append(&[app(0xcc, 3, 0, now() - 5 * MS, 5)]).await;
     let fresh = advice("operation=work&attribute=%21color").await;
     assert!(fresh.contains("came just now") && !fresh.contains("by none"), "{fresh}");

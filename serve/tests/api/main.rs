@@ -1,4 +1,4 @@
-//! Every endpoint, asked over a real store that holds an assembled shop.
+//! Every endpoint, with a real store that contains an assembled shop.
 
 mod catalogue;
 mod deletion;
@@ -139,7 +139,7 @@ impl Api {
         api
     }
 
-    /// Stores spans and what assembly finds of them.
+    /// Stores spans and the results of assembly.
     async fn add(&self, spans: &[Span]) {
         let batch = self.append(spans).await;
         let rows = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
@@ -156,7 +156,7 @@ impl Api {
         }
     }
 
-    /// Asks as the command line and the UI do.
+    /// Sends a request like the command line and the UI.
     async fn ask(&self, mut request: Request<Body>) -> (StatusCode, http::HeaderMap, Vec<u8>) {
         request.headers_mut().insert("spanwise-request", http::HeaderValue::from_static("test"));
         self.ask_bare(request).await
@@ -188,7 +188,7 @@ impl Api {
         }
     }
 
-    /// The detail of the problem that comes back.
+    /// The detail of the returned problem.
     async fn refused(&self, path: &str, status: StatusCode) -> String {
         let request = Request::get(format!("/api/v1/{path}")).body(Body::empty()).expect("valid");
         let (got, headers, body) = self.ask(request).await;
@@ -206,7 +206,7 @@ impl Api {
             .map(|trace| {
                 let nano = trace["duration_nano"].as_str().expect("text").parse::<i64>();
                 let failed = trace["status"] == "error";
-                // A failed request's duration is told negative, to tell them apart.
+                // The durations of failed requests are returned as negative, to distinguish them.
                 nano.expect("digits") / MS * if failed { -1 } else { 1 }
             })
             .collect()

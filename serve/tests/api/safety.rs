@@ -21,7 +21,7 @@ async fn what_changes_or_costs_something_needs_a_header_that_pages_cannot_send()
         assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json");
         assert!(text.contains("Spanwise-Request"), "{text}");
     }
-    // Every answer tells browsers what they may do with it, and nothing was deleted.
+    // Every response restricts browsers, and nothing was deleted.
     for path in ["/api/v1/services", "/", "/search", "/api/v1/nothing", "/metrics"] {
         let (_, headers, _) = bare(Request::get(path)).await;
         assert_eq!(headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff", "{path}");

@@ -13,7 +13,7 @@ async fn search_by_everything() {
     assert_eq!(api.found("status=error").await, [-20]);
     assert_eq!(api.found("status=ok").await, [300, 20]);
     assert_eq!(api.found("status=ok&service=cart&limit=1").await, [300]);
-    // Of the trace where no span is named, else of the span.
+    // Applies to the trace if no span is named, else to the span.
     assert_eq!(api.found("min_duration=100ms").await, [300]);
     assert_eq!(api.found("max_duration=0.1s").await, [-20, 20]);
     assert_eq!(api.found("status=error&min_duration=15ms").await, [-20]);
@@ -49,7 +49,7 @@ async fn a_search_goes_on_where_the_last_answer_stopped() {
         let mut spans =
             request(u64::from(number) * 100, start + i64::from(number) * MS, 20, number % 4 == 0);
         if number % 3 == 0 {
-            // Another host's clock: the trace begins before rows of older traces do.
+            // Another host's clock is wrong: the trace begins before rows of older traces.
             spans[3].start_unix_nano -= 7 * MS;
         }
         api.add(&spans).await;
@@ -90,7 +90,7 @@ async fn an_answer_says_when_it_passes_over_company_of_one_nanosecond() {
         warning.contains("the very same nanosecond") && warning.contains("`limit`"),
         "{warning}"
     );
-    // It ends all the same, and with room for all nothing is passed over.
+    // Paging ends anyway, and with a sufficient limit nothing is skipped.
     let third = api.get(&format!("search?limit=5&end={}", older(&second))).await;
     assert_eq!((&third["older_end_unix_nano"], &third["traces"]), (&json!(null), &json!([])));
     let all = api.get("search?limit=20").await;
@@ -117,7 +117,7 @@ async fn impossible_times_break_no_answer() {
         mark(&mut span, fault);
         spans.push(span);
     }
-    // One that has a place in time makes its trace's.
+    // A span with a plausible time determines the trace's time.
     let mut right = span(1005, Capture::App, "odd", "right", start - 50 * MS, 20);
     right.trace_id = Some(TraceId([102; 16]));
     spans.push(right);
@@ -127,7 +127,7 @@ async fn impossible_times_break_no_answer() {
     assert_eq!(trace["start_unix_nano"], (start - 50 * MS).to_string());
     assert_eq!(trace["duration_nano"], (20 * MS).to_string());
     assert!(trace["warnings"][0].as_str().expect("a warning").contains("before the year 2000"));
-    // Page by page through all of time, every trace comes, and it ends.
+    // Paging through all of time finds every trace, and ends.
     let mut end = i64::MAX.to_string();
     let mut found = std::collections::BTreeSet::new();
     for _ in 0..30 {

@@ -1,5 +1,5 @@
-//! Answers have the shapes of `spanwise-api`, from which the types of the UI and the reference
-//! are generated.
+//! Responses have the types of `spanwise-api`, from which the UI's types and the reference are
+//! generated.
 
 use std::fmt::Debug;
 
@@ -10,11 +10,11 @@ use spanwise_api::endpoints::{self, Endpoint, Method};
 
 use super::*;
 
-/// The answer, which is exactly what its type says.
+/// The parsed response. It must match the type exactly.
 async fn answer<T: DeserializeOwned + Serialize + Debug>(api: &Api, path: &str) -> T {
     let answer = api.get(path).await;
     let typed: T = serde_json::from_value(answer.clone()).expect(path);
-    // By way of a text: in memory, floats of 32 bits become others.
+    // Compared as text, because converting 32-bit floats in memory changes them.
     let written = serde_json::to_string(&typed).expect("JSON");
     assert_eq!(serde_json::from_str::<Value>(&written).expect("JSON"), answer, "{path}");
     typed

@@ -88,7 +88,7 @@ async fn sql_answers_are_bounded_in_bytes_in_every_format() {
             .expect("valid");
         api.ask(request)
     };
-    // Twenty rows of three megabytes; as JSON, each of them takes six times as many.
+    // Twenty rows of three megabytes. As JSON, each takes six times as much.
     let query = "SELECT repeat(chr(1), 3000000) AS t FROM spans a, spans b LIMIT 20";
     let (status, headers, body) = ask("json", query).await;
     assert_eq!(
@@ -110,7 +110,7 @@ async fn sql_answers_are_bounded_in_bytes_in_every_format() {
         let rows: usize = headers["spanwise-truncated-rows"].to_str().unwrap().parse().unwrap();
         assert!((10..=22).contains(&rows) && body.len() <= MOST + 1024, "{format}: {rows}");
     }
-    // Many columns of nothing take many bytes as text.
+    // Many columns of nulls take many bytes as text.
     let nulls: Vec<String> = (0..2_000).map(|n| format!("NULL AS n{n}")).collect();
     let query = format!("SELECT {} FROM spans a, spans b, spans c, spans d", nulls.join(", "));
     let (status, headers, body) = ask("table", &query).await;

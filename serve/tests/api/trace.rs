@@ -38,7 +38,7 @@ async fn pages_are_of_one_tree_and_say_where_they_are_not() {
         assert_eq!(second[same], first[same]);
     }
 
-    // A span comes: the tree that was begun is gone on with, another is of all.
+    // A span arrives. Paging continues with the old tree, while a new request gets the new one.
     let mut late = span(999, Capture::App, "late", "comes", now(), 1);
     late.trace_id = Some(HEADER_TRACE);
     api.add(&[late]).await;
@@ -49,7 +49,7 @@ async fn pages_are_of_one_tree_and_say_where_they_are_not() {
     let plain = api.get(&format!("{path}?limit=2&after=2")).await;
     assert_eq!(plain["span_count"], json!(5), "who names no tree is shown what there is");
 
-    // A tree that is not there any more is not taken for the one that is.
+    // A tree that is not cached any more is not confused with the current one.
     let other = api.get(&format!("{path}?limit=2&after=2&snapshot=0123")).await;
     assert_eq!(other["span_count"], json!(5));
     let warnings = other["warnings"].to_string();
@@ -58,7 +58,7 @@ async fn pages_are_of_one_tree_and_say_where_they_are_not() {
     let same = api.get(&format!("{path}?limit=3&after=2&snapshot={right}")).await;
     assert!(!same["warnings"].to_string().contains("has changed"), "{same}");
 
-    // What is deleted is not shown, whichever tree is named.
+    // Deleted spans are not shown in any tree.
     let deletion = Request::delete("/api/v1/services/late").body(Body::empty());
     assert_eq!(api.ask(deletion.expect("a request")).await.0, StatusCode::OK);
     for snapshot in [snapshot, right] {
@@ -105,7 +105,7 @@ async fn a_trace_by_any_of_its_ids() {
             {"key": "big", "type": "int", "value": i64::MAX.to_string()},
         ])
     );
-    // The caller's span, which the header names, is not here.
+    // The caller's span, which the header names, is missing.
     let warning = by_header["warnings"][0].as_str().expect("a text");
     assert!(warning.contains("00000000000003e7"), "{warning}");
 
@@ -117,14 +117,14 @@ async fn a_trace_by_any_of_its_ids() {
 async fn rows_that_nothing_has_assembled_are_joined_when_asked_for() {
     let api = Api::empty().await;
     let spans = request(100, now(), 20, false);
-    // In two batches, of which assembly saw neither.
+    // In two batches that assembly has not seen.
     api.append(&spans[2..]).await;
     api.append(&spans[..2]).await;
     let trace = api.get("traces/0000000000000067").await;
     assert_eq!(trace["spans"].as_array().expect("a list").len(), 4);
     assert_eq!(trace["roots"], json!(["0000000000000064"]));
     let id = trace["trace_id"].as_str().expect("a text").to_owned();
-    // The id that was made leads back, though no row has it.
+    // The generated id leads back to the trace, although no row contains it.
     assert_eq!(api.get(&format!("traces/{id}")).await, trace);
 }
 

@@ -1,11 +1,10 @@
-//! What people have in hand: ids as logs have them, attributes as they are shown, times
-//! with a zone.
+//! Inputs as people have them: ids from logs, attributes as displayed, times with a zone.
 
 use spanwise_model::ResourceJson;
 
 use super::*;
 
-/// A trace with an id of 64 bits, as Zipkin's tracers make them.
+/// A trace with a 64-bit id, as Zipkin's tracers generate them.
 async fn short() -> Api {
     let api = Api::empty().await;
     let id: TraceId = "0000000000000000a7890b687652000e".parse().expect("an id");
@@ -15,7 +14,7 @@ async fn short() -> Api {
         (span.trace_id, span.parent_span_id) = (Some(id), SpanId::from_u64(parent));
         spans.push(span);
     }
-    // A span of another trace whose id is the same.
+    // A span of another trace with the same id.
     let mut other = span(0xa789_0b68_7652_000e, Capture::App, "other", "work", now(), 5);
     other.trace_id = Some(TraceId([9; 16]));
     spans.push(other);
@@ -42,7 +41,7 @@ async fn a_trace_is_found_by_what_the_log_has() {
         assert_eq!(trace["trace_id"], "0000000000000000a7890b687652000e", "{text}");
         assert_eq!(trace["span_count"], 2, "{text}");
     }
-    // Without their zeros, and as spans.
+    // Without leading zeros, and as span ids.
     for text in [
         "8efff798038103d269b633813fc703",
         "00-008efff798038103d269b633813fc703-00f0000000000015-01",
@@ -59,7 +58,7 @@ async fn a_trace_is_found_by_what_the_log_has() {
     assert_eq!((status, body.as_slice()), (StatusCode::OK, b"{\"deleted_spans\":2}".as_slice()));
 }
 
-/// Two spans of different attributes and resources.
+/// Two spans with different attributes and resources.
 async fn described() -> Api {
     let api = Api::empty().await;
     let mut spans = Vec::new();

@@ -1,4 +1,4 @@
-//! Requests that are meant for another port, and pages that there are not.
+//! Requests for another port, and unknown pages.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use spanwise_serve::Receivers;
 
 use super::*;
 
-/// A server that tells where it receives spans.
+/// A server that reports its receivers' addresses.
 struct Listening;
 
 impl StatusSource for Listening {

@@ -8,7 +8,7 @@ use super::search::moment;
 use crate::flags::{GraphFlags, GraphFormat};
 use crate::terminal::{Align, Paint, Table, brief, counted, duration, harmless};
 
-/// The request that the flags mean.
+/// The request for these flags.
 pub(super) fn request(flags: &GraphFlags, now_unix_nano: i64) -> Request {
     let mut request = Request::get(&GRAPH.url_path(&[]));
     for (key, value) in [("start", &flags.start), ("end", &flags.end)] {
@@ -19,7 +19,7 @@ pub(super) fn request(flags: &GraphFlags, now_unix_nano: i64) -> Request {
     request
 }
 
-/// The graph, or what of it touches one node, in this format.
+/// Formats the graph, or only the edges of one node.
 pub(super) fn render(graph: &Graph, flags: &GraphFlags, paint: Paint) -> String {
     let touches = |edge: &&GraphEdge| match &flags.service {
         Some(name) => edge.client == *name || edge.server == *name,
@@ -79,7 +79,7 @@ fn table(graph: &Graph, edges: &[&GraphEdge], paint: Paint) -> String {
     text
 }
 
-/// A share, with as many digits as say something.
+/// A percentage with a useful number of digits.
 pub(super) fn percent(share: f64) -> String {
     match share * 100.0 {
         0.0 => "0 %".to_owned(),
@@ -102,7 +102,7 @@ fn label(edge: &GraphEdge) -> String {
     )
 }
 
-/// The nodes that these edges have, by position.
+/// The names of the nodes of these edges, sorted.
 fn nodes<'a>(edges: &[&'a GraphEdge]) -> Vec<&'a str> {
     let mut names: Vec<&str> =
         edges.iter().flat_map(|edge| [edge.client.as_str(), &edge.server]).collect();
@@ -116,7 +116,7 @@ fn kind(graph: &Graph, name: &str) -> NodeKind {
     node.map_or(NodeKind::External, |node| node.kind)
 }
 
-/// A document of Graphviz's language.
+/// The graph in Graphviz's language.
 fn dot(graph: &Graph, edges: &[&GraphEdge]) -> String {
     let quoted =
         |text: &str| format!("\"{}\"", harmless(text).replace('\\', "\\\\").replace('"', "\\\""));
@@ -142,9 +142,9 @@ fn dot(graph: &Graph, edges: &[&GraphEdge]) -> String {
     text + "}\n"
 }
 
-/// A flowchart of Mermaid's.
+/// The graph as a Mermaid flowchart.
 fn mermaid(graph: &Graph, edges: &[&GraphEdge]) -> String {
-    // Its own escapes are those of HTML.
+    // Mermaid's escapes are those of HTML.
     let quoted = |text: &str| {
         let safe = harmless(text).replace('&', "&amp;").replace('"', "&quot;");
         format!("\"{}\"", safe.replace('<', "&lt;").replace('>', "&gt;"))

@@ -1,4 +1,4 @@
-//! One request to the server's API.
+//! HTTP client for the server's API.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::failure::Failure;
 use crate::terminal::harmless;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longer than the server lets any query run.
+/// Longer than the server's own query timeout.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-/// An answer larger than this is not for a terminal.
+/// Larger answers are refused. They are too large for a terminal.
 const ANSWER_MAX_BYTES: usize = 256 << 20;
 
-/// A request to be made.
+/// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request {
     method: Method,
@@ -29,17 +29,17 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// A GET of this path.
+    /// A GET request.
     pub(super) fn get(path: &str) -> Self {
         Self { method: Method::GET, path_and_query: path.to_owned(), body: None }
     }
 
-    /// A POST of this JSON to this path.
+    /// A POST request with a JSON body.
     pub(super) fn post(path: &str, json: String) -> Self {
         Self { method: Method::POST, path_and_query: path.to_owned(), body: Some(json) }
     }
 
-    /// Adds a parameter to the query.
+    /// Adds a query parameter.
     pub(super) fn parameter(mut self, key: &str, value: &str) -> Self {
         self.path_and_query.push(if self.path_and_query.contains('?') { '&' } else { '?' });
         self.path_and_query.push_str(key);
@@ -49,7 +49,7 @@ impl Request {
     }
 }
 
-/// Everything but RFC 3986's unreserved characters, percent-encoded.
+/// Percent-encodes everything except RFC 3986's unreserved characters.
 fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -63,23 +63,22 @@ fn encoded(text: &str) -> String {
     out
 }
 
-/// Makes the request and returns the body of the answer.
+/// Sends the request and returns the response body.
 ///
 /// # Errors
-/// Where the URL is none, the server cannot be reached, or it refused: with
-/// what it said.
+/// If the URL is invalid, the server cannot be reached, or it returned an error, with its message.
 pub(super) fn ask(url: &str, request: &Request) -> Result<Bytes, Failure> {
     answer(url, request).map(|answer| answer.body)
 }
 
-/// What a server answered.
+/// A response.
 pub(super) struct Answer {
     status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
 }
 
-/// As [`ask`], with the answer's headers.
+/// Like [`ask`], with the response's headers.
 pub(super) fn answer(url: &str, request: &Request) -> Result<Answer, Failure> {
     let server = Server::parse(url).map_err(Failure::Usage)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -112,7 +111,7 @@ pub(super) fn answer(url: &str, request: &Request) -> Result<Answer, Failure> {
 
 struct Server {
     authority: String,
-    /// A prefix that a proxy may have put before the API.
+    /// A path prefix of the API behind a proxy.
     prefix: String,
 }
 
@@ -153,7 +152,7 @@ async fn exchange(stream: TcpStream, server: &Server, request: &Request) -> anyh
         .uri(format!("{}{}", server.prefix, request.path_and_query))
         .header(HOST, &server.authority)
         .header(ACCEPT, "application/json, application/problem+json")
-        // What no web page can send unasked.
+        // Web pages cannot send this header without permission.
         .header("spanwise-request", "cli");
     if request.body.is_some() {
         builder = builder.header(CONTENT_TYPE, "application/json");

@@ -1,4 +1,4 @@
-//! The subcommands that ask a running server, over the same API as the UI.
+//! The subcommands that query a running server through the same API as the UI.
 
 mod graph;
 mod http;
@@ -23,11 +23,10 @@ use crate::flags::{
 use crate::terminal::{self, Paint, harmless, print, print_foreign, shows_to_a_person};
 use http::{Request, answer, ask};
 
-/// A header of answers that hold the first rows only.
+/// Header of answers that contain only the first rows.
 const TRUNCATED: &str = "spanwise-truncated-rows";
 
-/// Asks, and prints: the answer as it came where JSON is wanted, else what
-/// `render` makes of it.
+/// Sends a query and prints the answer: unchanged if JSON is requested, else rendered.
 fn show<T: DeserializeOwned>(
     server: &ServerUrl,
     request: &Request,
@@ -57,7 +56,7 @@ fn read<T: DeserializeOwned>(server: &ServerUrl, body: &[u8]) -> Result<T, Failu
 
 /// `spanwise trace`
 pub(crate) fn trace(flags: &TraceFlags) -> Result<(), Failure> {
-    // Checked here, so that a slip is told apart from a trace that is not there.
+    // Checked here, to distinguish a typing error from a missing trace.
     let id = match WrittenId::read(&flags.id) {
         Some(WrittenId::Trace(id)) => id.to_string(),
         Some(WrittenId::TraceOrSpan(_, id)) => id.to_string(),
@@ -74,7 +73,7 @@ pub(crate) fn trace(flags: &TraceFlags) -> Result<(), Failure> {
     let mut whole: TracePage = read(&flags.server, &body)?;
     loop {
         if flags.server.json {
-            // A large trace comes in pages: one a line.
+            // A large trace comes in pages, one on each line.
             print_as_it_came(&body)?;
         }
         let Some(after) = whole.head.next_after else { break };
@@ -83,10 +82,10 @@ pub(crate) fn trace(flags: &TraceFlags) -> Result<(), Failure> {
             .parameter("snapshot", &whole.head.snapshot);
         body = ask(&flags.server.url, &next)?;
         let page: TracePage = read(&flags.server, &body)?;
-        // Only a server that is none of ours would lead in a circle.
+        // Guards against a foreign server that would cause an endless loop.
         whole.head.next_after = page.head.next_after.filter(|next| *next > after);
         whole.spans.extend(page.spans);
-        // That the trace has changed is said once, of the page before which it did.
+        // A change of the trace is reported once, with the first page after it.
         let news =
             page.head.warnings.into_iter().filter(|warning| !whole.head.warnings.contains(warning));
         let news: Vec<String> = news.collect();
@@ -149,7 +148,7 @@ pub(crate) fn sql(flags: &SqlFlags) -> Result<(), Failure> {
         SqlFormat::Json => {
             show(&ServerUrl { json: true, ..flags.server.clone() }, &request, sql::render)
         }
-        // Not JSON, so there is nothing to be rendered.
+        // Not JSON, so it is not rendered.
         SqlFormat::Csv | SqlFormat::Arrow => {
             let answer = answer(&flags.server.url, &request)?;
             if answer.headers.contains_key(TRUNCATED) {

@@ -7,16 +7,16 @@ use super::http::Request;
 use crate::flags::SearchFlags;
 use crate::terminal::{Align, Paint, Table, Zone, brief, counted, duration, harmless};
 
-/// A moment as the server reads it: what has no zone is meant in the one in which
-/// times are shown here.
+/// Converts a time to the server's format. A time without a zone is in the zone in which times are
+/// displayed.
 pub(super) fn moment(text: &str, zone: Zone, now_unix_nano: i64) -> String {
-    // What is relative stays so, and what is not understood the server refuses.
+    // Relative times are passed on. The server refuses what it cannot parse.
     let is_absolute = text.trim().starts_with(|first: char| first.is_ascii_digit());
     let read = spanwise_query::moment_unix_nano(text, now_unix_nano, |time| zone.moment(time));
     read.filter(|_| is_absolute).map_or_else(|| text.to_owned(), |nano| nano.to_string())
 }
 
-/// The request that the flags mean.
+/// The request for these flags.
 pub(super) fn request(flags: &SearchFlags, now_unix_nano: i64) -> Request {
     let filter = &flags.filter;
     let zoned = |text: &Option<String>| {
@@ -45,7 +45,7 @@ pub(super) fn request(flags: &SearchFlags, now_unix_nano: i64) -> Request {
     filter.attributes.iter().fold(request, |request, value| request.parameter("attribute", value))
 }
 
-/// One line a trace, and below it what failed.
+/// One line for each trace, followed by its errors.
 pub(super) fn render(answer: &SearchAnswer, paint: Paint) -> String {
     let mut text = match answer.traces.is_empty() {
         true => format!("no trace fits, {}\n", {
@@ -115,7 +115,7 @@ fn table(traces: &[TraceSummary], paint: Paint) -> String {
     table.render(paint) + &shown
 }
 
-/// Code and text, and whose it is.
+/// The status code, the error's text, and the service that failed.
 pub(super) fn failure(error: &TraceError) -> String {
     let code = error.status_code.map(|code| format!("{code} ")).unwrap_or_default();
     let text = error.text.as_deref().map(|text| format!("{} ", brief(text, 60)));

@@ -4,7 +4,7 @@ use spanwise_api::Services;
 
 use crate::terminal::{Align, Paint, Table, brief};
 
-/// One line a service.
+/// One line for each service.
 pub(super) fn render(answer: &Services, paint: Paint) -> String {
     if answer.services.is_empty() {
         return "no service seen yet; send a request to a traced process, or spans over OTLP\n"

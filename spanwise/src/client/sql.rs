@@ -5,10 +5,10 @@ use spanwise_api::SqlAnswer;
 
 use crate::terminal::{Align, Paint, Table, brief, counted};
 
-/// A column wider than this is cut; `--json` has it whole.
+/// Maximum column width. `--json` prints full values.
 const COLUMN_MAX: usize = 80;
 
-/// Columns of what EXPLAIN answers, which is to be read whole.
+/// Columns of EXPLAIN, which are never truncated.
 const PLAN: [&str; 2] = ["plan_type", "plan"];
 
 /// The rows as a table.

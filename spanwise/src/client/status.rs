@@ -1,5 +1,5 @@
-//! `spanwise status`: what an operator looks at first. Counters that are zero
-//! are left out; `--json` has them.
+//! `spanwise status`: the most important facts for operators. Counters at zero are omitted;
+//! `--json` includes them.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use spanwise_api::{Count, Counter, HostClock, Level, ReportingAgent, Status};
 
 use crate::terminal::{Align, Paint, Table, brief, bytes, harmless};
 
-/// The status, part by part: warnings first, then the figures.
+/// The status: warnings first, then each part's figures.
 pub(super) fn render(answer: &Status, paint: Paint) -> String {
     let mut text = String::new();
     let up = uptime(answer.uptime_seconds);
@@ -40,7 +40,7 @@ pub(super) fn render(answer: &Status, paint: Paint) -> String {
     text
 }
 
-/// The figures of a part, by their names in the API.
+/// The figures of a part, with their names in the API.
 fn part(text: &mut String, name: &str, part: &impl Serialize, paint: Paint) {
     let _ = writeln!(text, "\n{}", paint.bold(name));
     if let Ok(part) = serde_json::to_value(part) {
@@ -48,7 +48,7 @@ fn part(text: &mut String, name: &str, part: &impl Serialize, paint: Paint) {
     }
 }
 
-/// What counts losses and faults, each with what it means and what to do.
+/// Counters of losses and errors, each with its meaning and advice.
 fn counter_lines(counters: &[&Counter], paint: Paint) -> String {
     let mut text = String::new();
     for Counter { action, level, meaning, name, part, value } in counters {
@@ -62,7 +62,7 @@ fn counter_lines(counters: &[&Counter], paint: Paint) -> String {
     text
 }
 
-/// One line for each two hosts.
+/// One line for each pair of hosts.
 fn clock_table(clocks: &[HostClock], paint: Paint) -> String {
     let mut table = Table::new([
         ("  HOST", Align::Left),
@@ -84,7 +84,7 @@ fn clock_table(clocks: &[HostClock], paint: Paint) -> String {
     table.render(paint)
 }
 
-/// One line an agent. What it lost is among the warnings.
+/// One line for each agent. Their losses are among the warnings.
 fn table(agents: &[ReportingAgent], paint: Paint) -> String {
     let mut table = Table::new([
         ("  HOST", Align::Left),
@@ -110,7 +110,7 @@ fn table(agents: &[ReportingAgent], paint: Paint) -> String {
     table.render(paint)
 }
 
-/// Prints a value's leaves, each with its path.
+/// Prints the leaves of a value, each with its path.
 fn lines(text: &mut String, path: &str, value: &Value, paint: Paint) {
     let below = |key: &str| {
         if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
@@ -126,7 +126,7 @@ fn lines(text: &mut String, path: &str, value: &Value, paint: Paint) {
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                // A counter is a pair of its name and its number.
+                // A counter is a pair of name and number.
                 match item.as_array().map(Vec::as_slice) {
                     Some([Value::String(name), number]) if number.is_number() => {
                         if number.as_u64() != Some(0) {
@@ -138,7 +138,7 @@ fn lines(text: &mut String, path: &str, value: &Value, paint: Paint) {
             }
         }
         Value::Null => {}
-        // All of them are counters of the part; the word adds nothing.
+        // All of these are counters, so the word is omitted.
         leaf => {
             let name = harmless(path).replace("counters.", "");
             _ = writeln!(text, "  {name:<36} {}", scalar(path, leaf, paint));
@@ -157,7 +157,7 @@ fn scalar(path: &str, value: &Value, paint: Paint) -> String {
     }
 }
 
-/// Large numbers come as texts.
+/// Large numbers are encoded as texts.
 fn number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()))
 }

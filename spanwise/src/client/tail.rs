@@ -1,4 +1,4 @@
-//! `spanwise tail`: traces as they come.
+//! `spanwise tail`: prints traces as they arrive.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -10,16 +10,16 @@ use crate::failure::Failure;
 use crate::flags::{SearchFlags, TailFlags};
 use crate::terminal::{self, Paint, fitted, harmless, print};
 
-/// How often the server is asked.
+/// Interval between queries.
 const EVERY: Duration = Duration::from_secs(1);
-/// A trace is shown when its last span is this old: most of its spans are there by then.
+/// A trace is printed when its last span is this old. Most of its spans have then arrived.
 const SETTLED_NANO: i64 = 2_000_000_000;
-/// How far back each question goes: spans come late, and long requests have begun early.
+/// Time range of each query. Spans arrive late, and long requests began early.
 const LOOK_BACK_NANO: i64 = 120_000_000_000;
-/// The most traces of one question.
+/// Maximum traces of one query.
 const LIMIT: u16 = 500;
 
-/// Prints traces that fit until it is interrupted, or nobody reads any more.
+/// Prints matching traces until it is interrupted or standard output is closed.
 pub(super) fn run(flags: &TailFlags) -> Result<(), Failure> {
     let paint = Paint::for_stdout(flags.filter.server.zone());
     let mut shown = Shown::default();
@@ -63,16 +63,16 @@ fn ask(flags: &TailFlags, from_unix_nano: i64) -> Result<SearchAnswer, Failure> 
     read(&filter.server, &body)
 }
 
-/// Which traces were shown.
+/// The traces that were printed.
 #[derive(Debug, Default)]
 struct Shown {
     starts_unix_nano: HashMap<String, i64>,
-    /// In the order in which they were shown.
+    /// In the order of printing.
     ids: VecDeque<String>,
 }
 
 impl Shown {
-    /// Those that have settled and were not shown yet, the oldest first.
+    /// The traces that have settled and were not printed yet, the oldest first.
     fn new<'a>(
         &mut self,
         traces: &'a [TraceSummary],
@@ -93,7 +93,7 @@ impl Shown {
             self.starts_unix_nano.insert(trace.trace_id.clone(), trace.start_unix_nano.0);
             self.ids.push_back(trace.trace_id.clone());
         }
-        // What no question reaches any more need not be known.
+        // Forgets traces that no query can return any more.
         let oldest = now_unix_nano.saturating_sub(2 * LOOK_BACK_NANO);
         while let Some(id) = self.ids.front() {
             if self.starts_unix_nano.get(id).is_some_and(|start| *start >= oldest) {
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(ids(&traces, 104), ["late"]);
         assert_eq!(ids(&traces, 106), ["long"]);
         assert_eq!(ids(&traces, 107), Vec::<String>::new());
-        // Long after, nothing of them is kept.
+        // Much later, they are forgotten.
         assert_eq!(ids(&[], 1_000), Vec::<String>::new());
         assert!(shown.ids.is_empty() && shown.starts_unix_nano.is_empty());
     }

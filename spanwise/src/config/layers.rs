@@ -1,4 +1,4 @@
-//! The layers that settings come from, laid over each other.
+//! Merges the sources of settings.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -13,23 +13,23 @@ use spanwise_capture_agent::{LabelRule, ServiceRule};
 use super::settings::{Form, environment_name, nearest, setting, settings};
 use super::table::{LABEL, LISTS, SERVICE};
 
-/// Read where `--config` names none; the first that exists.
+/// Default configuration files. The first existing one is used.
 const FILES: [&str; 2] = ["./spanwise.toml", "/etc/spanwise/spanwise.toml"];
-/// Environment names with our prefix that are flags of their own.
+/// Environment variables with our prefix that are not settings.
 const NOT_SETTINGS: [&str; 2] = ["SPANWISE_CONFIG", "SPANWISE_URL"];
 
-/// A setting in force.
+/// A setting's current value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct InForce {
     /// Its dotted key.
     pub(crate) key: String,
-    /// Its value, as it would stand in the file.
+    /// Its value in the format of the file.
     pub(crate) value: serde_json::Value,
-    /// Where the value came from.
+    /// The source of the value.
     pub(crate) origin: String,
 }
 
-/// All layers, merged.
+/// All sources, merged.
 #[derive(Debug)]
 pub(crate) struct Layers {
     figment: Figment,
@@ -37,7 +37,7 @@ pub(crate) struct Layers {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Texts by dotted key, all from one place.
+/// Values by dotted key from one source.
 struct Texts {
     name: &'static str,
     values: Vec<(&'static str, String)>,
@@ -59,7 +59,7 @@ impl Provider for Texts {
                 Some((table, key)) => {
                     let table =
                         dict.entry(table.to_owned()).or_insert_with(|| Value::from(Dict::new()));
-                    // Keys have at most two parts, so a first part is a table.
+                    // Keys have at most two parts, so the first part is a table.
                     if let Value::Dict(_, table) = table {
                         table.insert(key.to_owned(), value);
                     }
@@ -75,7 +75,7 @@ const ENVIRONMENT: &str = "environment";
 const FLAG: &str = "flag";
 
 impl Layers {
-    /// Reads and merges; checks every key, and no value yet.
+    /// Reads and merges all sources. Checks every key, but no values yet.
     pub(crate) fn gather(
         file: Option<&Path>,
         environment: &[(String, String)],
@@ -91,8 +91,7 @@ impl Layers {
 
         let mut figment = Figment::new().merge(Texts { name: DEFAULT, values: defaults });
         if let Some(path) = &file {
-            // Read once by hand: figment takes a file that it cannot open for
-            // one that is not there.
+            // Read here first, because figment ignores a file that cannot be opened.
             std::fs::read_to_string(path).map_err(|error| {
                 format!("cannot read the configuration file {}: {error}", path.display())
             })?;
@@ -112,7 +111,7 @@ impl Layers {
         Ok(Self { figment, file, warnings })
     }
 
-    /// The setting's value as text, whichever of TOML's types it had.
+    /// The setting's value as text, whichever TOML type it has.
     pub(crate) fn text(&self, key: &str) -> Result<String, String> {
         let value = self.figment.find_value(key).map_err(|error| error.to_string())?;
         let text = match &value {
@@ -128,7 +127,7 @@ impl Layers {
         })
     }
 
-    /// The setting's values, where it is a list.
+    /// The setting's values, if it is a list.
     pub(crate) fn list(&self, key: &str) -> Result<Vec<String>, String> {
         let value = self.figment.find_value(key).map_err(|error| error.to_string())?;
         let texts: Option<Vec<String>> = match &value {
@@ -155,8 +154,7 @@ impl Layers {
         text.parse().map_err(|error| format!("{key} = \"{text}\" ({}): {error}", self.origin(key)))
     }
 
-    /// The setting's value, where its text may hold a password: no error repeats
-    /// it.
+    /// The setting's value, if it may contain a password. Errors do not repeat it.
     pub(crate) fn secret<T>(&self, key: &str) -> Result<T, String>
     where
         T: FromStr,
@@ -166,7 +164,7 @@ impl Layers {
         text.parse().map_err(|error| format!("{key} ({}): {error}", self.origin(key)))
     }
 
-    /// `[[agent.service]]`, each checked.
+    /// The checked `[[agent.service]]` tables.
     pub(crate) fn services(&self) -> Result<Vec<ServiceRule>, String> {
         if !self.figment.contains(SERVICE) {
             return Ok(Vec::new());
@@ -210,7 +208,7 @@ impl Layers {
         Ok(rules)
     }
 
-    /// Where the value in force came from.
+    /// The source of the current value.
     fn origin(&self, key: &str) -> String {
         let Some(metadata) = self.figment.find_metadata(key) else { return DEFAULT.to_owned() };
         match &*metadata.name {
@@ -250,7 +248,7 @@ impl Layers {
     }
 }
 
-/// A setting's text for people: a URL's password is left out.
+/// A setting's text for display, without the password of a URL.
 fn without_password(text: &str) -> String {
     let hidden = || {
         let (scheme, rest) = text.split_once("://")?;
@@ -262,9 +260,9 @@ fn without_password(text: &str) -> String {
     hidden().unwrap_or_else(|| text.to_owned())
 }
 
-/// Settings in the environment, and a warning for each name that looks like
-/// one. Not an error: container platforms put names of their own making there
-/// (Kubernetes sets `SPANWISE_SERVICE_HOST` beside a service called spanwise).
+/// Settings from the environment, and a warning for each unknown variable with our prefix. Not an
+/// error, because container platforms set such variables themselves (Kubernetes sets
+/// `SPANWISE_SERVICE_HOST` for a service called spanwise).
 fn from_environment(
     environment: &[(String, String)],
 ) -> (Vec<(&'static str, String)>, Vec<String>) {
@@ -288,7 +286,7 @@ fn from_environment(
     (values, warnings)
 }
 
-/// A sentence for each key of the file that is no setting.
+/// An error message for each unknown key of the file.
 fn unknown_keys(file: &Dict) -> Vec<String> {
     let mut unknown = Vec::new();
     for (table, value) in file {

@@ -1,8 +1,7 @@
-//! What runs: every setting, with its type checked, and where it came from.
+//! The settings, checked and with their sources.
 //!
-//! Flags win over the environment (`SPANWISE_…`), the environment over one
-//! TOML file, the file over the defaults. A key that the file has and the
-//! program does not know is an error, not a shrug.
+//! Flags override the environment (`SPANWISE_…`), the environment overrides the TOML file, and the
+//! file overrides defaults. An unknown key in the file is an error.
 
 mod layers;
 mod settings;
@@ -31,7 +30,7 @@ use table::{
 };
 use units::{ListenAddress, OptionalListen};
 
-/// Everything that the program can be told.
+/// All settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) root: RootSettings,
@@ -45,7 +44,7 @@ pub(crate) struct Config {
     pub(crate) agent: AgentConfig,
 }
 
-/// Where the server listens.
+/// The server's addresses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Listen {
     /// UI and API.
@@ -59,7 +58,7 @@ pub(crate) struct Listen {
 }
 
 impl Listen {
-    /// Every address that listens for TCP connections.
+    /// Every TCP address.
     pub(crate) fn tcp(&self) -> impl Iterator<Item = SocketAddr> {
         let receivers = self.receivers.iter().filter(|(receiver, _)| !receiver.is_udp());
         let receivers = receivers.filter_map(|(_, address)| address);
@@ -68,12 +67,12 @@ impl Listen {
     }
 }
 
-/// Where spans are kept.
+/// The store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StoreAt {
     /// In the data directory.
     Embedded,
-    /// In a ClickHouse; the data directory has what waits for it.
+    /// In ClickHouse. The data directory contains the spool.
     ClickHouse(ClickHouseAddress),
 }
 
@@ -83,13 +82,13 @@ impl FromStr for StoreAt {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "embedded" => Ok(Self::Embedded),
-            // Its errors say nothing of the text, which may hold a password.
+            // Its errors do not repeat the text, which may contain a password.
             url => url.parse().map(Self::ClickHouse),
         }
     }
 }
 
-/// How the agent works.
+/// The agent's settings.
 #[derive(Debug, Clone)]
 pub(crate) struct AgentConfig {
     pub(crate) settings: AgentSettings,
@@ -98,7 +97,7 @@ pub(crate) struct AgentConfig {
 }
 
 impl AgentConfig {
-    /// What is traced, and which spans are kept.
+    /// Which processes are traced, and which spans are kept.
     pub(crate) fn live(&self) -> LiveConfig {
         let AgentSettings { only, except, sample, sample_slow, .. } = &self.settings;
         let slow_nano = sample_slow.0.as_nanos().try_into().unwrap_or(u64::MAX);
@@ -117,14 +116,14 @@ impl AgentConfig {
         }
     }
 
-    /// Files of plugins.
+    /// Paths of plugins.
     pub(crate) fn plugins(&self) -> Vec<PathBuf> {
         self.settings.plugins.0.iter().map(PathBuf::from).collect()
     }
 }
 
 impl Config {
-    /// Who may ask besides programs and the UI.
+    /// Allowed hosts and origins besides programs and the UI.
     pub(crate) fn allowed(&self) -> Allowed {
         Allowed {
             hosts: self.server.allowed_hosts.0.clone(),
@@ -133,7 +132,7 @@ impl Config {
         }
     }
 
-    /// Where files of the embedded store go; `None` where they stay.
+    /// Object storage of the embedded store; `None` if files stay local.
     pub(crate) fn object_storage(&self) -> Option<ObjectStorageConfig> {
         let store = &self.store;
         let url = store.object_storage.0.clone()?;
@@ -146,34 +145,33 @@ impl Config {
     }
 }
 
-/// Settings in force, and how they came about.
+/// The current settings and their sources.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) config: Config,
-    /// Each setting's text and origin, in the order of the settings table.
+    /// Each setting's text and source, in the order of the settings table.
     pub(crate) in_force: Vec<InForce>,
-    /// The file that was read.
+    /// The configuration file that was read.
     pub(crate) file: Option<PathBuf>,
-    /// What looks like a mistake and is none for sure; to be logged.
+    /// Possible mistakes, to be logged.
     pub(crate) warnings: Vec<String>,
-    /// What was typed, for [`Self::again`].
+    /// The given flags, for [`Self::again`].
     typed: Typed,
 }
 
-/// Flags that were typed: keys and values.
+/// Given flags: keys and values.
 type Typed = Vec<(&'static str, String)>;
 
 impl Loaded {
-    /// Reads everything once more: the file may have changed.
+    /// Reads all sources again, because the file may have changed.
     ///
     /// # Errors
-    /// As [`load`].
+    /// The errors of [`load`].
     pub(crate) fn again(&self) -> Result<Self, Failure> {
         load(self.file.as_deref(), &self.typed)
     }
 
-    /// Keys whose values differ in `other`, and do not take effect before the next
-    /// start.
+    /// Keys whose values differ in `other` and only take effect after a restart.
     pub(crate) fn waiting_for_a_start<'a>(&'a self, other: &'a Self) -> Vec<&'a str> {
         let differs = |key: &str| {
             let of = |loaded: &'a Self| loaded.in_force.iter().filter(move |one| one.key == key);
@@ -189,11 +187,11 @@ impl Loaded {
     }
 }
 
-/// Lays `typed` over the environment, the file and the defaults.
+/// Applies `typed` over the environment, the file and the defaults.
 ///
 /// # Errors
-/// [`Failure::Usage`] where the file cannot be read, has an unknown key, or any
-/// value is wrong: with the key, the value and where it came from.
+/// [`Failure::Usage`] if the file cannot be read, contains an unknown key, or a value is invalid.
+/// The message contains the key, the value and its source.
 pub(crate) fn load(
     file: Option<&Path>,
     typed: &[(&'static str, String)],

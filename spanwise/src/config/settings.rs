@@ -1,4 +1,4 @@
-//! What a setting is. [`super::table`] names them all.
+//! The definition of a setting. [`super::table`] lists all settings.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -11,8 +11,8 @@ use super::layers::Layers;
 use super::table;
 use super::units::{List, ListenAddress, OptionalListen, Secret};
 
-/// A setting: a dotted key, which is a path in the file and, in capitals with
-/// underscores and `SPANWISE_` before it, a name in the environment.
+/// A setting. Its dotted key is a path in the file. In upper case, with underscores and the prefix
+/// `SPANWISE_`, it is the name of an environment variable.
 #[derive(Debug, Clone)]
 pub(crate) struct Setting {
     pub(crate) key: &'static str,
@@ -20,36 +20,36 @@ pub(crate) struct Setting {
     pub(crate) default: Default,
     pub(crate) flag: Option<Flag>,
     pub(crate) meaning: Cow<'static, str>,
-    /// Whether a text is one of its values; an error otherwise.
+    /// Checks whether a text is a valid value.
     pub(crate) check: fn(&str) -> Result<(), String>,
 }
 
-/// How a setting is among the flags.
+/// The command-line flag of a setting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flag {
-    /// Without the hyphens before it.
+    /// The name without leading hyphens.
     pub(crate) long: &'static str,
-    /// What stands for its value in the help.
+    /// The placeholder for its value in the help.
     pub(crate) value_name: &'static str,
 }
 
-/// How a setting is written.
+/// The format of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Text,
-    /// A text that may hold a password.
+    /// A text that may contain a password.
     Secret,
-    /// In the file an array of texts; in the environment one text, with commas between.
+    /// An array of texts in the file, and comma-separated texts in the environment.
     List,
 }
 
-/// What holds where nobody said anything.
+/// The default value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Default {
     Text(&'static str),
     Port(u16),
-    /// A directory below the current one; for root, whose services have no
-    /// current directory of their own, a fixed one.
+    /// A directory below the current one. For root, whose services have no meaningful current
+    /// directory, a fixed path.
     DataDirectory,
 }
 
@@ -64,7 +64,7 @@ impl Default {
     }
 }
 
-/// What the value of a setting is.
+/// The type of a setting's value.
 pub(crate) trait SettingType: Sized {
     const FORM: Form = Form::Text;
 
@@ -115,13 +115,14 @@ impl SettingType for List {
     }
 }
 
-/// A flag of this name.
+/// A flag with this name.
 #[expect(clippy::unnecessary_wraps, reason = "beside it stands None")]
 pub(super) const fn flag(long: &'static str, value_name: &'static str) -> Option<Flag> {
     Some(Flag { long, value_name })
 }
 
-/// Declares tables of settings: of each a struct with a field for every setting, and its rows.
+/// Declares tables of settings: for each table, a struct with a field for every setting, and the
+/// settings' definitions.
 macro_rules! tables {
     (@key root, $key:ident) => { stringify!($key) };
     (@key $table:ident, $key:ident) => { concat!(stringify!($table), ".", stringify!($key)) };
@@ -155,8 +156,8 @@ macro_rules! tables {
 }
 pub(super) use tables;
 
-/// All settings but `[[agent.service]]` and `[[agent.label]]`, which are lists of tables. Those
-/// of one table stand together, for printing.
+/// All settings, except `[[agent.service]]` and `[[agent.label]]`, which are lists of tables.
+/// Settings of one table are adjacent, for printing.
 pub(crate) fn settings() -> &'static [Setting] {
     static ALL: LazyLock<Vec<Setting>> = LazyLock::new(|| {
         let mut all = [table::RootSettings::ROWS, table::ListenSettings::ROWS].concat();
@@ -176,7 +177,7 @@ pub(crate) fn settings() -> &'static [Setting] {
     &ALL
 }
 
-/// Where a receiver listens.
+/// The setting of a receiver's address.
 fn of_receiver(receiver: &'static Receiver) -> Setting {
     let Receiver { setting, flag: long, takes, default_port, is_optional, .. } = *receiver;
     Setting {
@@ -189,17 +190,17 @@ fn of_receiver(receiver: &'static Receiver) -> Setting {
     }
 }
 
-/// The setting of this key.
+/// The setting with this key.
 pub(crate) fn setting(key: &str) -> Option<&'static Setting> {
     settings().iter().find(|setting| setting.key == key)
 }
 
-/// The setting's name in the environment.
+/// The setting's environment variable.
 pub(crate) fn environment_name(key: &str) -> String {
     format!("SPANWISE_{}", key.replace('.', "_").to_uppercase())
 }
 
-/// The candidate nearest to `typed`, where any is near.
+/// The candidate that is most similar to `typed`, if any is similar.
 pub(crate) fn nearest<'a>(
     typed: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -208,7 +209,7 @@ pub(crate) fn nearest<'a>(
     candidates
         .into_iter()
         .map(|candidate| {
-            // A key in the wrong table is as likely as one letter wrong.
+            // A key in the wrong table counts as one wrong letter.
             let moved = usize::from(last(typed) == last(candidate));
             let far = distance(typed, candidate);
             (if moved == 1 { far.min(1) } else { far }, candidate)
@@ -218,7 +219,7 @@ pub(crate) fn nearest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein's distance. The inputs are keys: short.
+/// The Levenshtein distance. Keys are short.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut previous: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! Printing the settings in force, as a file that would bring them about.
+//! Prints the current settings as a configuration file.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::settings;
 use super::table::LISTS;
 use super::{InForce, Loaded};
 
-/// The settings as TOML with the origin of each beside it, or as JSON.
+/// The settings as TOML, each with its source, or as JSON.
 pub(crate) fn show(loaded: &Loaded, json: bool) -> String {
     if json {
         let document = serde_json::json!({
@@ -57,7 +57,7 @@ fn tables(text: &mut String, setting: &InForce) {
             let _ = match value.as_object() {
                 None => writeln!(text, "{key} = {}", toml_value(value)),
                 Some(entries) => {
-                    // A JSON text is a quoted key of TOML as well.
+                    // A JSON text is also a valid quoted key in TOML.
                     let entry = |(key, value): (&String, &Value)| {
                         format!("{} = {}", Value::from(key.as_str()), toml_text(value))
                     };
@@ -69,8 +69,8 @@ fn tables(text: &mut String, setting: &InForce) {
     }
 }
 
-/// A text or a number as TOML; a text that is a number as that number. JSON's escapes of a text are TOML's (TOML 1.0,
-/// "Basic strings"), but for DEL, which JSON leaves bare.
+/// A text or a number as TOML. A text that is a number is written as that number. JSON's escapes
+/// are valid in TOML (TOML 1.0, "Basic strings"), except for DEL, which JSON does not escape.
 fn toml_value(value: &Value) -> String {
     if let Some(number) = value.as_str().and_then(|text| text.parse::<u32>().ok())
         && value.as_str() == Some(&number.to_string())

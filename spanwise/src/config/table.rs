@@ -1,5 +1,5 @@
-//! The table of all settings: a row each, with its type, its default, its flag and its meaning.
-//! A new setting is a row here, and a field of the table's struct wherever it is used.
+//! The table of all settings: one row each, with type, default, flag and description. A new setting
+//! is a row here, and a field of the table's struct wherever it is used.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use super::units::{
 };
 
 tables! {
-    /// Settings that are in no table.
+    /// Settings outside of tables.
     root: RootSettings {
         data: PathBuf = DataDirectory, flag("data", "DIRECTORY"),
             "directory that holds all data";
@@ -24,7 +24,7 @@ tables! {
             "what to log: a level, or a filter such as info,spanwise_store=debug";
     }
 
-    /// Where the server listens, besides for spans.
+    /// The server's addresses, except for receivers.
     listen: ListenSettings {
         address: IpAddr = Text("127.0.0.1"), flag("listen", "IP"),
             "address for the listeners that name only a port; 0.0.0.0 opens them to other \
@@ -42,7 +42,7 @@ tables! {
              16685 for instance; or off";
     }
 
-    /// Bounds of every port.
+    /// Limits of all ports.
     listen: PortSettings {
         connections: Count<1, 1_048_576> = Text("1024"), None,
             "connections that a port may have at a time; those that ask nothing make room for \
@@ -59,7 +59,7 @@ tables! {
             "how long an answer may wait for somebody to read it";
     }
 
-    /// Who may ask the API.
+    /// Who may use the API.
     server: ServerSettings {
         allowed_hosts: List = Text(""), None,
             "names under which browsers and programs ask the server, such as traces.example.org \
@@ -70,7 +70,7 @@ tables! {
              https://tools.example.org";
     }
 
-    /// Who may send spans, and what of a span is kept.
+    /// Who may send spans, and which parts of a span are stored.
     receivers: ReceiverSettings {
         allowed_origins: List = Text(""), None,
             "web pages that may send spans, by their origin: https://shop.example.org; a * \
@@ -83,7 +83,7 @@ tables! {
             "links of a span that are kept, likewise";
     }
 
-    /// What is forgotten.
+    /// Retention.
     retain: RetainSettings {
         age: Limit<TimeSpan> = Text("7d"), flag("retain-age", "TIME"),
             "spans older than this are forgotten; or unlimited";
@@ -91,7 +91,7 @@ tables! {
             "the oldest spans beyond this are forgotten; or unlimited";
     }
 
-    /// Where spans are kept.
+    /// The store.
     store: StoreSettings {
         url: Secret<StoreAt> = Text("embedded"), flag("store", "URL"),
             "where spans are kept: embedded (in the data directory), or \
@@ -119,14 +119,14 @@ tables! {
             "disk space that is left to others";
     }
 
-    /// How traces are put together.
+    /// Assembly.
     assemble: AssembleSettings {
         timing: Switch = Text("on"), flag("timing", "ON|OFF"),
             "on or off: whether calls that nothing else gives to a request are linked by time \
              alone, as a guess that says how sure it is";
     }
 
-    /// How the agent works.
+    /// The agent.
     agent: AgentSettings {
         server: String = Text("http://127.0.0.1:4317"), flag("server", "URL"),
             "the server that `spanwise agent` reports to";
@@ -166,20 +166,20 @@ tables! {
     }
 }
 
-/// Those that are taken over from a changed file without a restart.
+/// Settings that are applied from a changed file without a restart.
 pub(crate) const LIVE: &[&str] =
     &["agent.only", "agent.except", "agent.sample", "agent.sample_slow", LABEL];
 
 /// Keys of one `[[agent.service]]`.
 const SERVICE_KEYS: &[&str] = &["name", "port", "executable", "command"];
-/// Its own key.
+/// The key of the list.
 pub(crate) const SERVICE: &str = "agent.service";
 
 /// Keys of one `[[agent.label]]`.
 const LABEL_KEYS: &[&str] =
     &["executable", "command", "unit", "set", "from_environment", "from_file"];
-/// Its own key.
+/// The key of the list.
 pub(crate) const LABEL: &str = "agent.label";
 
-/// Lists of tables, with the keys that each may have.
+/// Lists of tables, with the allowed keys.
 pub(crate) const LISTS: &[(&str, &[&str])] = &[(SERVICE, SERVICE_KEYS), (LABEL, LABEL_KEYS)];

@@ -1,4 +1,4 @@
-//! Values with units, as people write them.
+//! Values with units.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,15 +9,15 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ByteSize(pub(crate) u64);
 
-/// A length of time: `500ms`, `90s`, `15m`, `12h`, `7d`.
+/// A duration: `500ms`, `90s`, `15m`, `12h`, `7d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TimeSpan(pub(crate) Duration);
 
-/// A bound, or none: `unlimited`.
+/// A limit, or `unlimited`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limit<T>(pub(crate) Option<T>);
 
-/// A number of things, within bounds.
+/// A number within a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Count<const FROM: usize, const TO: usize>(pub(crate) usize);
 
@@ -30,7 +30,7 @@ impl<const FROM: usize, const TO: usize> FromStr for Count<FROM, TO> {
     }
 }
 
-/// A number of bytes, within bounds.
+/// A number of bytes within a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SizeBetween<const FROM: u32, const TO: u32>(pub(crate) u32);
 
@@ -44,7 +44,7 @@ impl<const FROM: u32, const TO: u32> FromStr for SizeBetween<FROM, TO> {
     }
 }
 
-/// Memory that the agent may take: less than what it starts with cannot be kept.
+/// The agent's memory limit. It cannot be below what the agent needs at startup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MemoryBudget(pub(crate) u64);
 
@@ -59,7 +59,7 @@ impl FromStr for MemoryBudget {
     }
 }
 
-/// A length of time that is not zero.
+/// A duration above zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PositiveTime(pub(crate) Duration);
 
@@ -74,7 +74,7 @@ impl FromStr for PositiveTime {
     }
 }
 
-/// A text, or none where it is empty.
+/// A text; empty means none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OptionalText(pub(crate) Option<String>);
 
@@ -90,11 +90,11 @@ impl FromStr for OptionalText {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct List(pub(crate) Vec<String>);
 
-/// A value whose text may hold a password: no error repeats it.
+/// A value that may contain a password. Errors do not repeat it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Secret<T>(pub(crate) T);
 
-/// A part of a whole: `10%`, `0.1`.
+/// A fraction: `10%`, `0.1`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Share(pub(crate) f64);
 
@@ -113,7 +113,7 @@ impl FromStr for Share {
     }
 }
 
-/// Of processors: `0.5`.
+/// A number of processors: `0.5`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Cores(pub(crate) f64);
 
@@ -152,7 +152,7 @@ pub(crate) enum ListenAddress {
 }
 
 impl ListenAddress {
-    /// The whole address, where `default` stands in for one not given.
+    /// The complete address. `default` is used if only a port is given.
     pub(crate) fn on(self, default: IpAddr) -> SocketAddr {
         match self {
             Self::Port(port) => SocketAddr::new(default, port),
@@ -165,7 +165,7 @@ impl ListenAddress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OptionalListen(pub(crate) Option<ListenAddress>);
 
-/// Splits `12.5GiB` into its number and its unit.
+/// Splits `12.5GiB` into number and unit.
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -197,7 +197,7 @@ impl FromStr for ByteSize {
             _ => return Err(wrong()),
         };
         let bytes = number * factor as f64;
-        // Beyond 2^53 a double no longer counts bytes; nobody has such disks.
+        // Beyond 2^53, a double is not exact to a byte. No disk is that large.
         if bytes.is_finite() && bytes < 9e15 { Ok(Self(bytes as u64)) } else { Err(wrong()) }
     }
 }
@@ -220,7 +220,7 @@ impl FromStr for TimeSpan {
             "d" => 86_400.0,
             _ => return Err(wrong()),
         };
-        // A thousand years and no overflow in nanoseconds of an i64 further on.
+        // At most a thousand years, so that nanoseconds do not overflow an i64 later.
         let seconds = number * seconds;
         if seconds > 9e9 {
             return Err(format!("`{text}` is too long; for no limit write unlimited"));

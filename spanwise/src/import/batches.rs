@@ -1,5 +1,4 @@
-//! Records joined to batches that are worth sending, each named after its
-//! bytes.
+//! Combines records into batches of a reasonable size. Each batch is named after its bytes.
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
@@ -8,28 +7,28 @@ use spanwise_model::{ModelError, SpanRows};
 use spanwise_wire::files::{FileError, Record};
 use spanwise_wire::flight::{ContentName, Origin};
 
-/// Rows from which a batch is sent, and the most that one message holds.
+/// A batch is sent from this many rows on. Also the maximum rows of one message.
 const ROWS: usize = 16_384;
-/// Bytes of records from which a batch is sent.
+/// A batch is sent from this many bytes of records on.
 const BYTES: usize = 8 << 20;
 
 /// A batch and its name.
-pub(super) struct Named {
+pub(super) struct NamedBatch {
     rows: RecordBatch,
     source: [u8; 16],
-    /// Spans that were not taken, and what was wrong with them.
+    /// Number of rejected spans, and the reasons.
     pub(super) rejected: u64,
     pub(super) reasons: Vec<String>,
-    /// Records that hold other telemetry.
+    /// Number of records with other telemetry.
     pub(super) other: u64,
 }
 
-impl Named {
+impl NamedBatch {
     pub(super) fn spans(&self) -> usize {
         self.rows.num_rows()
     }
 
-    /// The batch in parts that a server takes, each with its own name.
+    /// The batch in parts of a size that servers accept, each with its own name.
     pub(super) fn parts(&self) -> impl Iterator<Item = (Origin, RecordBatch)> + '_ {
         (0..self.rows.num_rows()).step_by(ROWS).zip(1..).map(|(from, sequence)| {
             let rows = ROWS.min(self.rows.num_rows() - from);
@@ -38,7 +37,7 @@ impl Named {
     }
 }
 
-/// Joins records.
+/// Combines records.
 pub(super) struct Batches {
     salt: u64,
     name: ContentName,
@@ -52,7 +51,7 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    /// Names differ by `salt`: with another one, the same bytes are stored anew.
+    /// Names depend on `salt`. With another salt, the same bytes are stored again.
     pub(super) fn new(salt: u64) -> Self {
         Self {
             salt,
@@ -82,13 +81,13 @@ impl Batches {
         self.rows.push(decoded.batch);
     }
 
-    /// No further record comes.
+    /// There are no more records.
     pub(super) const fn finish(&mut self) {
         self.ended = true;
     }
 
-    /// What is large enough to be sent, or all where there is no more to come.
-    pub(super) fn ready(&mut self) -> Option<Result<Named, FileError>> {
+    /// The next batch if it is large enough, or the rest if there are no more records.
+    pub(super) fn ready(&mut self) -> Option<Result<NamedBatch, FileError>> {
         let nothing = self.rows.is_empty() && self.other == 0;
         if nothing || (self.count < ROWS && self.bytes < BYTES && !self.ended) {
             return None;
@@ -102,7 +101,7 @@ impl Batches {
             place: "a batch".to_owned(),
             reason: format!("cannot be put together: {error}"),
         });
-        Some(rows.map(|rows| Named {
+        Some(rows.map(|rows| NamedBatch {
             rows,
             source: done.name.source(),
             rejected: done.rejected,

@@ -1,9 +1,9 @@
-//! `spanwise import`: files of spans to a running server.
+//! `spanwise import`: sends files of spans to a running server.
 //!
-//! Spans go the way of an agent's: over Arrow Flight, in batches that the
-//! server acknowledges when they are durable, and recognises when they come
-//! again. A batch is named after its own bytes, so whatever was interrupted is
-//! finished by running the same command again, and no span is stored twice.
+//! Spans are sent like an agent's: over Arrow Flight, in batches that the server acknowledges when
+//! they are durable, and recognises when they are sent again. A batch is named after its own bytes.
+//! So an interrupted import is completed by running the same command again, and no span is stored
+//! twice.
 
 mod batches;
 mod progress;
@@ -23,21 +23,21 @@ use tokio::sync::mpsc;
 use crate::failure::Failure;
 use crate::flags::ImportFlags;
 use crate::terminal::harmless;
-use batches::{Batches, Named};
+use batches::{Batches, NamedBatch};
 use progress::{Outcome, Progress};
 
-/// How long a server may be away, or full.
+/// How long to wait for a server that is unreachable or full.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Batches read ahead of the one that is being sent.
+/// Batches that are read ahead.
 const AHEAD: usize = 2;
-/// Broken records that are named one by one.
+/// Maximum broken records that are reported individually.
 const MOST_NAMED: u64 = 5;
 
-/// Imports each file in turn.
+/// Imports the files one after the other.
 ///
 /// # Errors
-/// Where the server cannot be reached or refuses; and, at the end, where any
-/// file could not be read whole.
+/// If the server cannot be reached or refuses the spans; and, at the end, if any file could not be
+/// read completely.
 pub(crate) fn run(flags: &ImportFlags) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -67,9 +67,9 @@ pub(crate) fn run(flags: &ImportFlags) -> Result<(), Failure> {
     })
 }
 
-/// What the reading thread hands over.
+/// Messages of the reading thread.
 enum Step {
-    Batch(Named),
+    Batch(NamedBatch),
     Broken(FileError),
 }
 
@@ -89,9 +89,9 @@ async fn import(
         }
     };
     let read = Arc::new(AtomicU64::new(0));
-    let counted = Counted { input, read: Arc::clone(&read) };
+    let counted = CountedInput { input, read: Arc::clone(&read) };
     let (give, mut take) = mpsc::channel(AHEAD);
-    // Reading and decoding take a processor of their own.
+    // Reading and decoding run on another thread.
     let reading = tokio::task::spawn_blocking(move || {
         let records = match open(counted, FileLimits::default()) {
             Ok(records) => records,
@@ -123,11 +123,11 @@ async fn import(
         .await
         .map_err(|error| Failure::cannot(format_args!("{name}: reading failed: {error}")))?;
     progress.clear();
-    eprintln!("{name}: {}", outcome.said());
+    eprintln!("{name}: {}", outcome.summary());
     Ok(outcome)
 }
 
-/// Reads a file to its end, or until no one takes what is read.
+/// Reads a file to its end, or until the receiver is gone.
 fn steps(records: Records, salt: u64, give: &mpsc::Sender<Step>) {
     let mut batches = Batches::new(salt);
     for record in records {
@@ -146,7 +146,7 @@ fn steps(records: Records, salt: u64, give: &mpsc::Sender<Step>) {
     full(&mut batches, give);
 }
 
-/// Hands over what is ready; `false` where no one takes it.
+/// Sends complete batches. Returns `false` if the receiver is gone.
 fn full(batches: &mut Batches, give: &mpsc::Sender<Step>) -> bool {
     let Some(batch) = batches.ready() else { return true };
     let step = match batch {
@@ -156,7 +156,7 @@ fn full(batches: &mut Batches, give: &mpsc::Sender<Step>) -> bool {
     give.blocking_send(step).is_ok()
 }
 
-async fn send(upload: &mut Upload, batch: &Named) -> Result<(), UploadError> {
+async fn send(upload: &mut Upload, batch: &NamedBatch) -> Result<(), UploadError> {
     for (origin, rows) in batch.parts() {
         upload.put(&rows.into(), origin).await?;
     }
@@ -180,7 +180,7 @@ fn stopped(name: &str, error: &UploadError) -> Failure {
 
 type Input = Box<dyn Read + Send>;
 
-/// The file, or standard input for `-`, and its size where it has one.
+/// The file, or standard input for `-`, and its size if known.
 fn input(path: &Path) -> Result<(Input, Option<u64>), String> {
     if path == Path::new("-") {
         return Ok((Box::new(io::stdin()), None));
@@ -193,13 +193,13 @@ fn input(path: &Path) -> Result<(Input, Option<u64>), String> {
     Ok((Box::new(file), metadata.is_file().then_some(metadata.len())))
 }
 
-/// Counts what is read, as it lies in the file.
-struct Counted {
+/// Counts the bytes read from the (compressed) file.
+struct CountedInput {
     input: Input,
     read: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl Read for CountedInput {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.input.read(into)?;
         self.read.fetch_add(count as u64, Ordering::Relaxed);

@@ -1,32 +1,32 @@
-//! What is told while a file is imported, and after.
+//! Progress and results of an import.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::batches::Named;
+use super::batches::NamedBatch;
 use crate::terminal::bytes;
 
-/// Between two updates of the bar.
+/// Interval between two updates of the bar.
 const EVERY: Duration = Duration::from_millis(100);
 const BAR: u64 = 24;
-/// Reasons for rejected spans that are kept to be told.
+/// Maximum reasons for rejected spans that are reported.
 const MOST_REASONS: usize = 5;
 
-/// What became of a file.
+/// The result for a file.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     spans: u64,
     rejected: u64,
     reasons: Vec<String>,
     other: u64,
-    /// Records that could not be read.
+    /// Number of records that could not be read.
     pub(super) broken: u64,
 }
 
 impl Outcome {
-    pub(super) fn add(&mut self, batch: &Named) {
+    pub(super) fn add(&mut self, batch: &NamedBatch) {
         self.spans += batch.spans() as u64;
         self.rejected += batch.rejected;
         self.other += batch.other;
@@ -39,8 +39,8 @@ impl Outcome {
         self.broken == 0 && self.rejected == 0
     }
 
-    /// In a sentence, and one for each thing that is amiss.
-    pub(super) fn said(&self) -> String {
+    /// A sentence about the result, and one for each problem.
+    pub(super) fn summary(&self) -> String {
         let mut text = match self.spans {
             1 => "1 span is stored".to_owned(),
             spans => format!("{spans} spans are stored"),
@@ -59,7 +59,7 @@ impl Outcome {
     }
 }
 
-/// A bar on a terminal; silent elsewhere.
+/// A progress bar on a terminal; silent otherwise.
 pub(super) struct Progress {
     name: String,
     size: Option<u64>,
@@ -81,7 +81,7 @@ impl Progress {
         }
     }
 
-    /// Draws the bar anew, where it is time to.
+    /// Redraws the bar, if the interval has passed.
     pub(super) fn show(&mut self, outcome: &Outcome) {
         if !self.terminal || self.shown.is_some_and(|at| at.elapsed() < EVERY) {
             return;
@@ -90,12 +90,12 @@ impl Progress {
         let read = self.read.load(Ordering::Relaxed);
         let line = line(&self.name, self.size, read, outcome.spans, self.began.elapsed());
         let mut out = std::io::stderr().lock();
-        // A bar that cannot be drawn is no reason to stop.
+        // A failure to draw the bar does not stop the import.
         let _ = write!(out, "\r\x1b[2K{line}");
         let _ = out.flush();
     }
 
-    /// Takes the bar away, so that something else can be written.
+    /// Removes the bar, so that other text can be written.
     pub(super) fn clear(&mut self) {
         if self.shown.take().is_some() {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[2K");

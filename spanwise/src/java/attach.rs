@@ -1,8 +1,8 @@
-//! How HotSpot is asked to load something (its "attach mechanism", `attachListener_linux.cpp`):
-//! a file `.attach_pidN` and SIGQUIT have it listen on a Unix socket in its /tmp; a request is
-//! five texts that end with NUL; the answer begins with a number, 0 for success. N is the
-//! process's number in its own namespace, /tmp is that of its own root. It answers only to
-//! its own user and to root, as it sees them: so it is asked as its own user.
+//! HotSpot's attach mechanism (`attachListener_linux.cpp`). A file `.attach_pidN` and SIGQUIT make
+//! the virtual machine listen on a Unix socket in its /tmp. A request is five NUL-terminated texts.
+//! The response begins with a number, 0 for success. N is the process id in the process's own
+//! namespace, and /tmp is that of its own root. The virtual machine accepts only its own user and
+//! root, as it sees them, so the request is made as its own user.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -17,25 +17,24 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use crate::failure::Failure;
 
-/// How long the virtual machine may take to listen: it does so between two steps of all
-/// its threads.
+/// Time for the virtual machine to start listening, which needs a safepoint of all threads.
 const LISTENS_WITHIN: Duration = Duration::from_secs(10);
-/// And to answer.
+/// Time for its response.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
-/// An answer is some lines.
+/// A response is a few lines.
 const MOST_ANSWER_BYTES: u64 = 64 * 1024;
 const O_NOFOLLOW: i32 = 0o400_000;
 const O_DIRECTORY: i32 = 0o200_000;
 const SIGQUIT_BIT: u64 = 1 << 2;
 
-/// What has to be known of a process, from `/proc/PID/status` (proc(5)).
+/// The facts about a process from `/proc/PID/status` (proc(5)).
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
     user: u32,
     group: u32,
-    /// Its number in its own namespace.
+    /// The process id in its own namespace.
     inner: u32,
-    /// It does something of its own when it gets SIGQUIT.
+    /// Whether the process handles SIGQUIT. Otherwise the signal would kill it.
     catches_quit: bool,
 }
 
@@ -56,7 +55,7 @@ impl Target {
     }
 }
 
-/// Has a virtual machine load an agent from this jar.
+/// Loads an agent from this JAR into a virtual machine.
 pub(super) fn load(process: u32, jar: &[u8]) -> Result<(), Failure> {
     let gone = |error: std::io::Error| match error.kind() {
         ErrorKind::NotFound => Failure::cannot(format_args!("there is no process {process}")),
@@ -78,7 +77,7 @@ pub(super) fn load(process: u32, jar: &[u8]) -> Result<(), Failure> {
         .open(Path::new("/proc").join(process.to_string()).join("root").join("tmp"))
         .map_err(gone)?;
     let jar = jar.to_vec();
-    // What a thread is allowed changes for the thread alone.
+    // Changes of a thread's credentials affect only that thread.
     let asking = std::thread::spawn(move || ask(process, &target, &temporary, &jar));
     asking.join().unwrap_or_else(|_| Err(Failure::cannot("the thread that asks has failed")))
 }
@@ -87,7 +86,7 @@ fn ask(process: u32, target: &Target, temporary: &File, jar: &[u8]) -> Result<()
     become_user(target).map_err(|error| {
         Failure::cannot(format_args!("cannot become the user of process {process}: {error}"))
     })?;
-    // By its descriptor: what of the process may be looked into is another user's matter now.
+    // By descriptor, because the process's directories are not accessible as another user.
     let place = PathBuf::from(format!("/proc/thread-self/fd/{}", temporary.as_raw_fd()));
     let mut stream = listen(process, target, &place)?;
     let name = format!(".spanwise-java-helper-{}-{}.jar", std::process::id(), target.inner);
@@ -97,7 +96,7 @@ fn ask(process: u32, target: &Target, temporary: &File, jar: &[u8]) -> Result<()
     };
     write_new(&path, jar).map_err(|error| cannot("write the helper to the /tmp of", error))?;
     let answer = request(&mut stream, &format!("/tmp/{name}"));
-    // What it has opened, it keeps.
+    // The virtual machine keeps the file open.
     let removed = std::fs::remove_file(&path);
     let answer = answer.map_err(|error| cannot("ask", error))?;
     judge(process, &answer)?;
@@ -120,7 +119,7 @@ fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     options.open(path)?.write_all(bytes)
 }
 
-/// The socket on which it listens, once it does.
+/// The socket, once the virtual machine listens.
 fn listen(process: u32, target: &Target, place: &Path) -> Result<UnixStream, Failure> {
     let socket = place.join(format!(".java_pid{}", target.inner));
     if let Ok(stream) = UnixStream::connect(&socket) {
@@ -167,7 +166,7 @@ fn request(stream: &mut UnixStream, jar: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// The first line is 0 where the request was understood; then follows what became of it.
+/// The first line is 0 if the request was understood. The result follows.
 fn judge(process: u32, answer: &str) -> Result<(), Failure> {
     let mut lines = answer.lines();
     let understood = lines.next().is_some_and(|line| line.trim() == "0");

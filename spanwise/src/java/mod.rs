@@ -1,4 +1,4 @@
-//! The helper for Java: writes it out, or brings it to a virtual machine that runs.
+//! The helper for Java: writes it to a file, or loads it into a running virtual machine.
 
 mod attach;
 
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use crate::failure::Failure;
 use crate::terminal;
 
-/// Empty where the program was built without it.
+/// Empty if the program was built without it.
 static HELPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/java-helper.jar"));
-/// How the name of the memory begins in which the helper tells (`docs/task-table.md`).
+/// Prefix of the name of the helper's shared memory (`docs/task-table.md`).
 const TABLE: &str = "/spanwise-tasks-1.";
-/// How long the helper may take to begin.
+/// Time for the helper to start.
 const BEGINS_WITHIN: Duration = Duration::from_secs(5);
 
 fn jar() -> Result<&'static [u8], Failure> {
@@ -37,13 +37,13 @@ pub(crate) fn helper() -> Result<(), Failure> {
     terminal::print_foreign(jar)
 }
 
-/// Whether the helper tells what the threads of a process work on.
+/// Whether the helper is running in a process.
 fn tells(process: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{process}/maps"))
         .is_ok_and(|maps| maps.lines().any(|line| line.contains(TABLE)))
 }
 
-/// Brings the helper to a virtual machine.
+/// Loads the helper into a virtual machine.
 pub(crate) fn attach(process: u32) -> Result<(), Failure> {
     let jar = jar()?;
     if tells(process) {

@@ -1,5 +1,5 @@
-//! The agent of this machine: what it sees goes over one Flight connection to
-//! a server, be it far away or in this very process.
+//! The agent of this host. It sends its spans over one Flight connection to a server, which may be
+//! remote or in the same process.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,21 +19,21 @@ use tokio::task::JoinHandle;
 use super::port_owner;
 use crate::config;
 
-/// How often the agent tells about itself.
+/// Interval at which the agent reports facts about itself.
 const FACTS_EVERY: Duration = Duration::from_secs(1);
 
-/// The server that an agent reports to, and shall not trace.
+/// The server to which an agent reports, and which it must not trace.
 #[derive(Debug, Clone)]
 pub(crate) struct Destination {
     /// Its URL.
     pub(crate) url: String,
-    /// All addresses on which it is known to listen.
+    /// All known addresses of the server.
     pub(crate) endpoints: Vec<SocketAddr>,
 }
 
 impl Destination {
-    /// The server at this URL. A name that does not resolve now is no error:
-    /// the sender asks again whenever it connects.
+    /// The server with this URL. A name that cannot be resolved now is not an error, because the
+    /// sender resolves it again for each connection.
     pub(crate) async fn at(url: &str) -> Self {
         let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
         let authority = authority.split('/').next().unwrap_or_default().to_owned();
@@ -60,12 +60,12 @@ pub(crate) struct LocalAgent {
 }
 
 impl LocalAgent {
-    /// Attaches to the kernel and starts to send. A server that is away is no
-    /// error: it is tried for as long as the agent runs. Where this process is
-    /// nothing but the agent, what the process takes is what the agent takes.
+    /// Attaches to the kernel and starts sending. An unreachable server is not an error; the agent
+    /// keeps trying. If the process contains only the agent, the process's resource usage is the
+    /// agent's.
     ///
     /// # Errors
-    /// Why the agent cannot run, in a sentence.
+    /// Why the agent cannot run, as a sentence.
     pub(crate) async fn start(
         config: &config::AgentConfig,
         plugins: Vec<Plugin>,
@@ -104,13 +104,13 @@ impl LocalAgent {
             let sender = sender.clone();
             Box::new(move |rows| sender.send(&rows))
         };
-        // Loading and attaching programs takes up to a second.
+        // Loading and attaching BPF programs takes up to a second.
         let started =
             tokio::task::spawn_blocking(move || Agent::start(agent_config, deliver)).await;
         let agent = match started {
             Ok(Ok(agent)) => agent,
             Ok(Err(error)) => {
-                // Nothing will ever be sent; its connection is not to linger.
+                // Nothing will be sent, so the connection is closed.
                 sender.shutdown(Duration::ZERO).await;
                 return Err(error.to_string());
             }
@@ -124,17 +124,17 @@ impl LocalAgent {
         Ok(Self { agent, sender, telling, facts: told })
     }
 
-    /// What it reports about itself, as of about a second ago.
+    /// The facts about itself, at most about a second old.
     pub(crate) fn facts(&self) -> watch::Receiver<AgentFacts> {
         self.facts.clone()
     }
 
-    /// What changes its filter and its sampling.
+    /// For changing its filter and its sampling.
     pub(crate) fn handle(&self) -> Weak<Agent> {
         Arc::downgrade(&self.agent)
     }
 
-    /// A few words on how it runs.
+    /// A short description of how it runs.
     pub(crate) fn summary(&self) -> String {
         let facts = self.agent.facts();
         let mut text = format!("on, as {}, with {}", facts.host, facts.hook);
@@ -147,13 +147,13 @@ impl LocalAgent {
         text
     }
 
-    /// Detaches from the kernel, then sends what is left, no longer than this.
+    /// Detaches from the kernel, then sends the remaining spans until the deadline.
     pub(crate) async fn stop(self, deadline: Duration) {
         self.telling.abort();
-        // Aborted tasks are dropped by the runtime, and with it their share.
+        // The runtime drops aborted tasks and their reference to the agent.
         let _ = self.telling.await;
         let agent = self.agent;
-        // Joins the agent's thread, which may be in the midst of a batch.
+        // Joins the agent's thread, which may be processing a batch.
         let _ = tokio::task::spawn_blocking(move || drop(agent)).await;
         let counters = self.sender.shutdown(deadline).await;
         if counters.spans_dropped() > 0 {

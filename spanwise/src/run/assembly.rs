@@ -1,5 +1,4 @@
-//! The task that keeps the assembly window: stored rows go in, and what was
-//! found about them goes back to the store.
+//! The assembly task: stored rows go into the window, and the results go back to the store.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,12 +14,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 const POLL_EVERY: Duration = Duration::from_millis(100);
-/// Batches that may wait for the window. Senders wait beyond.
+/// Maximum batches that wait for the window. Beyond it, senders wait.
 const QUEUE_BATCHES: usize = 64;
-/// Batches taken before the window is polled again.
+/// Batches added between two polls of the window.
 const AT_ONCE: usize = 16;
 
-/// What assembly did, for the status page.
+/// The status of assembly for the status page.
 #[derive(Debug, Default)]
 pub(crate) struct AssemblyStatus(Mutex<State>);
 
@@ -34,7 +33,7 @@ struct State {
 }
 
 impl AssemblyStatus {
-    /// A sentence for each two hosts whose clocks are so far apart that traces show it.
+    /// A warning for each pair of hosts whose clocks differ enough to affect traces.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let state = self.0.lock();
         let notable = state.clocks.iter().filter(|clock| clock.is_notable());
@@ -91,8 +90,8 @@ pub(crate) struct Assembly {
 }
 
 impl Assembly {
-    /// Starts it on these threads, first with what the store still has to have
-    /// assembled. Stored batches are sent to the returned queue.
+    /// Starts assembly on these threads, beginning with stored batches that are not assembled yet.
+    /// Newly stored batches are sent to the returned queue.
     pub(crate) fn start(
         store: Arc<dyn Store>,
         links_by_timing: bool,
@@ -115,8 +114,7 @@ impl Assembly {
         Arc::clone(&self.status)
     }
 
-    /// Takes no more batches, tells the store what it knows about those it has,
-    /// and ends.
+    /// Accepts no more batches, stores all results, and ends.
     pub(crate) async fn finish(self) {
         self.closing.cancel();
         if let Err(error) = self.task.await {
@@ -140,7 +138,7 @@ impl Task {
         }
         for batch in unsettled {
             self.push(&batch);
-            // Results go out as they come due, so that the window stays small.
+            // Results are stored when they are due, so that the window stays small.
             self.poll().await;
         }
         let mut timer = tokio::time::interval(POLL_EVERY);
@@ -148,10 +146,10 @@ impl Task {
         let mut received = Vec::with_capacity(AT_ONCE);
         loop {
             tokio::select! {
-                // The timer first: a flood of batches must not silence results.
+                // The timer comes first: results must not wait while many batches arrive.
                 biased;
                 _ = timer.tick() => self.poll().await,
-                // What was stored is still taken; then the queue ends.
+                // Batches that are already stored are still added. Then the queue ends.
                 () = closing.cancelled(), if !batches.is_closed() => batches.close(),
                 count = batches.recv_many(&mut received, AT_ONCE) => {
                     if count == 0 {
@@ -165,7 +163,7 @@ impl Task {
         }
         let now = self.now_nano();
         let results = self.window.flush(now);
-        self.tell(results).await;
+        self.store_results(results).await;
     }
 
     fn now_nano(&self) -> u64 {
@@ -189,10 +187,10 @@ impl Task {
     async fn poll(&mut self) {
         let now = self.now_nano();
         let results = self.window.poll(now);
-        self.tell(results).await;
+        self.store_results(results).await;
     }
 
-    async fn tell(&mut self, results: Vec<Assembled>) {
+    async fn store_results(&mut self, results: Vec<Assembled>) {
         let annotated = match results.as_slice() {
             [] => Ok(()),
             results => self.store.annotate(results).await,

@@ -1,13 +1,13 @@
-//! Open files: as many as the system lets this program have.
+//! The limit of open files.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Of these at least are kept for files of the store, and for the agent.
+/// Minimum descriptors reserved for files of the store and for the agent.
 const LEAST_RESERVE: u64 = 256;
-/// What no server needs more of.
+/// More than any server needs.
 const MOST: u64 = 1 << 20;
 
-/// Raises the limit of open files to the one that may not be passed; the limit in force.
+/// Raises the soft limit of open files to the hard limit. Returns the current limit.
 pub(super) fn raised() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let current = limit.current.unwrap_or(MOST);
@@ -24,7 +24,7 @@ pub(super) fn raised() -> u64 {
     }
 }
 
-/// How many of so many files connections may take.
+/// How many of these descriptors connections may use.
 pub(super) fn for_connections(files: u64) -> usize {
     let reserve = (files / 4).max(LEAST_RESERVE).min(files / 2);
     usize::try_from(files - reserve).unwrap_or(usize::MAX)

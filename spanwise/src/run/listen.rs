@@ -1,5 +1,5 @@
-//! All ports of the server, taken before anything else is done: a second
-//! server must not touch the first one's data.
+//! Opens all ports of the server before anything else. A second server then fails before it touches
+//! the first one's data.
 
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
@@ -25,10 +25,10 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Takes every port.
+    /// Opens every port.
     ///
     /// # Errors
-    /// Where one cannot be had: which, why, who has it, and what to do.
+    /// If a port cannot be opened: which one, why, which process uses it, and what to do.
     pub(crate) async fn bind(listen: &Listen) -> Result<Self, Failure> {
         let http = tcp(listen.http, HTTP).await?;
         let tempo = match listen.tempo {
@@ -54,7 +54,7 @@ impl Listeners {
         Ok(Self { http, tempo, jaeger, receivers })
     }
 
-    /// Where they listen: ports that were asked for as 0 have a number now.
+    /// The listeners' addresses. Ports that were requested as 0 now have a number.
     pub(crate) fn addresses(&self) -> Result<Listen, Failure> {
         let receivers = ReceiverAddresses::try_from_fn(|receiver| {
             let mut bound = self.receivers.iter();
@@ -74,12 +74,12 @@ impl Listeners {
     }
 }
 
-/// What a listener is for, and how to choose another address for it.
+/// The purpose of a listener, and how to change its address.
 #[derive(Debug, Clone, Copy)]
 struct Purpose {
     name: &'static str,
     flag: &'static str,
-    /// Whether the server runs without it.
+    /// Whether the server can run without it.
     optional: bool,
 }
 

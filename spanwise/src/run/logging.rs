@@ -1,4 +1,4 @@
-//! The program's own log: standard error, one line an event.
+//! The program's log on standard error, one line for each event.
 
 use tracing_subscriber::EnvFilter;
 
@@ -6,7 +6,7 @@ use crate::config::Loaded;
 use crate::failure::Failure;
 use crate::terminal::log_colours;
 
-/// Starts the log, and says in it what the configuration had to be warned about.
+/// Starts the log, and logs warnings about the configuration.
 pub(crate) fn start(loaded: &Loaded) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(&loaded.config.root.log).map_err(|error| {
         Failure::Usage(format!(

@@ -1,5 +1,4 @@
-//! The subcommands that run something: the only place where stages are wired
-//! together.
+//! The subcommands that run a server or an agent. The only place where stages are wired together.
 
 mod agent;
 mod assembly;
@@ -36,9 +35,9 @@ use status::AgentState;
 
 pub(crate) use sql_worker::{is_sql_worker, sql_worker};
 
-/// For an agent in the server's process: the server is still there.
+/// Time to flush an agent in the server's process: the server is still running.
 const FLUSH_HERE: Duration = Duration::from_millis(800);
-/// For an agent by itself: the server may be slow, or away.
+/// Time to flush a separate agent: the server may be slow or unreachable.
 const FLUSH_FAR: Duration = Duration::from_secs(3);
 
 /// `spanwise up`
@@ -119,7 +118,7 @@ pub(crate) fn agent(loaded: Loaded) -> Result<(), Failure> {
     })
 }
 
-/// On SIGHUP the settings are read again, and those that can change under way do.
+/// On SIGHUP, reads the settings again and applies those that can change at runtime.
 fn reload_on_hang_up(loaded: &Arc<Loaded>, agent: &LocalAgent) -> Result<(), Failure> {
     let started = Arc::clone(loaded);
     let agent = agent.handle();
@@ -159,8 +158,8 @@ pub(crate) fn doctor(json: bool) -> Result<(), Failure> {
     }
 }
 
-/// The plugins that the settings name. One that is refused is a mistake in the
-/// settings, and nothing starts: without it spans would be missing, silently.
+/// The configured plugins. A refused plugin is an error of the settings, and nothing starts.
+/// Otherwise spans would be missing without notice.
 fn plugins(config: &AgentConfig) -> Result<Vec<Plugin>, Failure> {
     Plugin::load_all(&config.plugins()).map_err(|error| Failure::Usage(error.to_string()))
 }
@@ -171,16 +170,15 @@ fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failu
         .build()
         .context("cannot start the threads for input and output")?;
     let result = runtime.block_on(work);
-    // Blocking work that is still under way is not waited for: what must not
-    // be lost has been waited for already.
+    // Does not wait for blocking work. Everything that must not be lost has already been waited
+    // for.
     runtime.shutdown_background();
     result
 }
 
-/// As [`block_on`], with threads of their own for what is received, which end with it.
-/// They are half as many as there are processors: the others make files meanwhile, and
-/// what one thread reads and decodes is in its processor's caches, where another one
-/// would have to be woken and to fetch it. Questions of users take none of them.
+/// Like [`block_on`], with separate threads for received data, which end with it. There are half as
+/// many as processors, because the others write files at the same time. Data that one thread reads
+/// and decodes stays in its processor's cache. Queries use none of these threads.
 fn block_on_with_receivers(
     work: impl AsyncFnOnce(Handle) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -204,7 +202,7 @@ fn kept_at(config: &Config) -> String {
     }
 }
 
-/// What a person needs to know once everything is up; ends with an empty line.
+/// The summary for the user when everything is running. Ends with an empty line.
 fn banner(loaded: &Loaded, server: &Server, agent: &str) -> String {
     let bound = &server.bound;
     let mut text = format!("Spanwise {} is up\n", env!("CARGO_PKG_VERSION"));

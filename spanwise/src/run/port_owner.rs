@@ -1,11 +1,12 @@
-//! Which process listens on a port of this machine, as far as `/proc` tells: without rights over a process its files cannot be seen.
+//! Finds the process that listens on a local port, as far as `/proc` shows it. Without rights over
+//! a process, its files are not visible.
 
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// A process that listens.
+/// A listening process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) process: u32,
@@ -16,16 +17,15 @@ pub(crate) struct Owner {
 /// `st` of a listening socket (`TCP_LISTEN` in the kernel's `tcp_states.h`).
 const LISTEN: &str = "0A";
 
-/// `st` of a UDP socket that is bound and not connected (`TCP_CLOSE` there).
+/// `st` of a UDP socket that is bound and not connected (`TCP_CLOSE` in that header).
 const BOUND: &str = "07";
 
-/// The process that listens for connections where `address` would; `None` where
-/// nobody does or it cannot be told.
+/// The process that accepts connections to `address`; `None` if there is none or it is not visible.
 pub(crate) fn owner(address: SocketAddr) -> Option<Owner> {
     holder(["/proc/net/tcp", "/proc/net/tcp6"], LISTEN, address.port())
 }
 
-/// The process that takes datagrams where `address` would; as [`owner`].
+/// The process that receives datagrams to `address`, like [`owner`].
 pub(crate) fn udp_owner(address: SocketAddr) -> Option<Owner> {
     holder(["/proc/net/udp", "/proc/net/udp6"], BOUND, address.port())
 }
@@ -47,8 +47,8 @@ fn holder(tables: [&str; 2], state: &str, port: u16) -> Option<Owner> {
         .map(|process| Owner { process, command: command(process) })
 }
 
-/// Inodes of the table's sockets in this state on this port. The columns are
-/// `sl local_address rem_address st … inode`, see proc_pid_net(5).
+/// Inodes of the table's sockets with this state and port. The columns are `sl local_address
+/// rem_address st … inode`, see proc_pid_net(5).
 fn inodes(table: &str, state: &str, port: u16) -> Vec<String> {
     table
         .lines()

@@ -1,10 +1,10 @@
-//! What this process takes of the machine, from `/proc/self` (proc(5)).
+//! This process's resource usage, from `/proc/self` (proc(5)).
 
 use std::fs;
 
 use spanwise_api::Process;
 
-/// Memory, CPU time, threads and open files; what cannot be read is left out.
+/// Memory, CPU time, threads and open files. Unreadable figures are omitted.
 pub(crate) fn figures() -> Process {
     let mut figures = Process::default();
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -23,10 +23,10 @@ pub(crate) fn figures() -> Process {
 
 /// `utime`, `stime`, `num_threads` and `rss` of a `stat` line.
 fn fields(stat: &str) -> Option<[u64; 4]> {
-    // The program's name comes in parentheses, and may hold any of them.
+    // The program's name is in parentheses and may contain any characters.
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
-    // The third field of the line is the first after the name.
+    // The first field after the name is number 3.
     let field = |number: usize| fields.get(number - 3)?.parse().ok();
     Some([field(14)?, field(15)?, field(20)?, field(24)?])
 }

@@ -1,4 +1,4 @@
-//! A task for every listener that takes spans.
+//! A task for every receiver's listener.
 
 use anyhow::Context as _;
 use axum::Router;

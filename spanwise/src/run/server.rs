@@ -1,4 +1,4 @@
-//! The server: receivers, store, assembly and API, wired together.
+//! The server: receivers, store, assembly and API.
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -26,32 +26,31 @@ use crate::config::{Config, Listen, StoreAt};
 use crate::failure::Failure;
 use crate::memory;
 
-/// Together these stay below five seconds, which service managers and people
-/// give a program to end.
+/// These timeouts add up to less than five seconds, which is what service managers usually allow.
 const RECEIVERS_DRAIN: Duration = Duration::from_millis(1_000);
 const ASSEMBLY_FINISH: Duration = Duration::from_millis(700);
 const STORE_CLOSE: Duration = Duration::from_millis(2_000);
 
-/// A server that serves.
+/// A running server.
 pub(crate) struct Server {
     store: Arc<dyn Store>,
     assembly: Assembly,
     status: Arc<ServerStatus>,
-    /// Where it listens, as the system gave it.
+    /// Its addresses, with the actual ports.
     pub(crate) bound: Listen,
-    /// Where agents report to.
+    /// The address for agents.
     agents_at: SocketAddr,
     tasks: JoinSet<Result<(), Failure>>,
     stopping: CancellationToken,
 }
 
 impl Server {
-    /// Takes the ports, opens the store, and begins to serve. What is received is
-    /// handled, up to the store and in assembly, on the threads of `receivers`. Until it is told
-    /// otherwise, its status says of the agent that it is as `agent` says.
+    /// Opens the ports and the store, and starts serving. Received data is processed, up to the
+    /// store and in assembly, on the threads of `receivers`. `agent` is the initial state of the
+    /// agent for the status page.
     ///
     /// # Errors
-    /// Where a port or the data directory cannot be had.
+    /// If a port or the data directory cannot be opened.
     pub(crate) async fn start(
         config: &Config,
         receivers: &Handle,
@@ -105,12 +104,12 @@ impl Server {
         Ok(Self { store, assembly, status, bound, agents_at, tasks, stopping })
     }
 
-    /// What the status page says, for the agent's part to be filled in.
+    /// The status, in which the agent's part can be set.
     pub(crate) fn status(&self) -> &ServerStatus {
         &self.status
     }
 
-    /// The server as an agent in the same process sees it.
+    /// The server as the destination of an agent in the same process.
     pub(crate) fn destination(&self) -> Destination {
         Destination {
             url: format!("http://{}", reachable(self.agents_at)),
@@ -118,7 +117,7 @@ impl Server {
         }
     }
 
-    /// Serves until `stop`, or until a part of it fails.
+    /// Serves until `stop`, or until a part fails.
     pub(crate) async fn serve(&mut self, stop: &CancellationToken) -> Result<(), Failure> {
         tokio::select! {
             () = stop.cancelled() => Ok(()),
@@ -130,7 +129,7 @@ impl Server {
         }
     }
 
-    /// Stops receiving, settles what was received, and closes the store.
+    /// Stops receiving, finishes assembly, and closes the store.
     pub(crate) async fn stop(mut self) -> Result<(), Failure> {
         self.stopping.cancel();
         while let Some(ended) = self.tasks.join_next().await {
@@ -148,8 +147,8 @@ impl Server {
     }
 }
 
-/// What the receivers take at most, and every port: as many connections as the limit of open files
-/// leaves room for, besides those of the store and of the agent.
+/// The limits of receivers and ports. The maximum number of connections depends on the limit of
+/// open files, minus those for the store and the agent.
 fn limits(config: &Config) -> Limits {
     let Config { ports, receivers, .. } = config;
     let at_most = Limits::default();
@@ -173,8 +172,7 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-/// Waits, but not for longer than this. Whatever is not done in time is done
-/// at the next start, from the write-ahead log.
+/// Waits with a timeout. The next start completes unfinished work from the write-ahead log.
 async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = T>) -> Option<T> {
     let done = tokio::time::timeout(limit, work).await.ok();
     if done.is_none() {
@@ -183,7 +181,7 @@ async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = T>) -
     done
 }
 
-/// An address under which a listener of this machine can be reached from it.
+/// An address at which a local listener can be reached from this host.
 fn reachable(bound: SocketAddr) -> SocketAddr {
     let ip = match bound.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -1,4 +1,4 @@
-//! The signals that end the program.
+//! Signal handling.
 
 use std::io::IsTerminal as _;
 
@@ -8,8 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::failure::Failure;
 
-/// Cancels the returned token on SIGINT or SIGTERM. A second one ends the
-/// program at once: whoever asks twice does not want to wait.
+/// Cancels the returned token on SIGINT or SIGTERM. A second signal exits at once.
 pub(crate) fn watch() -> Result<CancellationToken, Failure> {
     let hear = |kind| signal(kind).context("cannot listen for signals");
     let (mut interrupt, mut terminate) =
@@ -21,14 +20,14 @@ pub(crate) fn watch() -> Result<CancellationToken, Failure> {
         tracing::info!("{name}: stopping; once more to stop at once");
         told.cancel();
         next(&mut interrupt, &mut terminate).await;
-        // What was acknowledged is on disk; nothing else is worth the wait.
+        // Acknowledged data is on disk, and nothing else is worth waiting for.
         std::process::exit(130);
     });
     Ok(stop)
 }
 
-/// Does this on each SIGHUP. Where a person started the program in a terminal,
-/// that signal says that the terminal is gone, and ends the program as ever.
+/// Runs `work` on each SIGHUP. In a terminal session, SIGHUP means that the terminal is gone, and
+/// still ends the program.
 pub(crate) fn on_hang_up(mut work: impl FnMut() + Send + 'static) -> Result<(), Failure> {
     if std::io::stdin().is_terminal() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Where received batches go: into the store, then to assembly.
+//! The destination of received batches: the store, then assembly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use tokio::sync::mpsc;
 
 use crate::memory;
 
-/// When a sender may try again after a failure that may not be gone by itself.
+/// Retry delay for senders after a failure that may last.
 const RETRY_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// Takes batches for the store.
+/// Stores batches.
 pub(crate) struct StoreSink {
     store: Arc<dyn Store>,
     assembly: mpsc::Sender<Unsettled>,
@@ -29,8 +29,8 @@ impl StoreSink {
 impl Sink for StoreSink {
     async fn accept(&self, batch: SpanRows, origin: Option<Origin>) -> Result<(), Refused> {
         let (store, assembly) = (Arc::clone(&self.store), self.assembly.clone());
-        // On a task of its own: a sender that hangs up in the midst drops this
-        // future, and what the store has taken must still be assembled.
+        // In a separate task: a sender that disconnects drops this future, but a stored batch must
+        // still be assembled.
         tokio::spawn(take(store, assembly, batch, origin))
             .await
             .unwrap_or_else(|error| Err(failed(&format!("storing the batch failed: {error}"))))
@@ -43,8 +43,8 @@ async fn take(
     batch: SpanRows,
     origin: Option<Origin>,
 ) -> Result<(), Refused> {
-    // Room in the queue comes first, so that senders slow down to the pace of
-    // assembly instead of filling memory.
+    // Reserves a slot in the queue first, so that senders slow down to the speed of assembly
+    // instead of filling memory.
     let slot = assembly.reserve().await.map_err(|_| failed("the server is stopping"))?;
     let origin = origin
         .map(|origin| spanwise_store::Origin { source: origin.source, sequence: origin.sequence });
@@ -61,7 +61,7 @@ async fn take(
                 slot.send(Unsettled { batch: number, rows });
                 Ok(())
             }
-            // They are stored, and are assembled at the next start.
+            // The rows are stored and will be assembled at the next start.
             Err(error) => {
                 tracing::error!(%error, "the rows of a batch cannot be assembled");
                 Ok(())

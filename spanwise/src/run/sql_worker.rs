@@ -1,5 +1,4 @@
-//! How the server starts the process that runs one SQL statement: the program
-//! itself, with a word that only it says.
+//! Starts worker processes for SQL statements: this program with a secret argument.
 
 use std::io::{stdin, stdout};
 use std::os::fd::AsFd as _;
@@ -10,7 +9,7 @@ use spanwise_store::embedded::{SqlWorker, run_sql_worker};
 
 const WORD: &str = "sql-worker";
 
-/// Whether this process is such a one.
+/// Whether this process is a worker.
 pub(crate) fn is_sql_worker() -> bool {
     std::env::args_os().nth(1).is_some_and(|word| word == WORD)
 }
@@ -25,15 +24,15 @@ pub(crate) fn sql_worker() -> ExitCode {
     }
 }
 
-/// What is started.
+/// The worker's command.
 pub(super) fn command() -> SqlWorker {
     let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     SqlWorker {
-        // What runs now, also where its file has been replaced.
+        // The running program, even if its file has been replaced.
         program: PathBuf::from("/proc/self/exe"),
         arguments: vec![WORD.to_owned()],
-        // The allocator reserves address space, which is bounded, by the gigabyte, and
-        // keeps what large objects leave.
+        // The allocator reserves address space, which is limited, in gigabytes, and keeps memory of
+        // freed large objects.
         environment: vec![
             variable("MIMALLOC_ARENA_RESERVE", "32MiB"),
             variable("MIMALLOC_ARENA_MAX_OBJECT_SIZE", "4MiB"),

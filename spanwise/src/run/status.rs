@@ -1,4 +1,4 @@
-//! What the status page says about the parts that are wired together here.
+//! The status of the parts that are wired together here.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -24,15 +24,15 @@ const LEAST_UNKNOWN_PERCENT: f64 = 1.0;
 /// What is known of the agent.
 #[derive(Debug)]
 pub(crate) enum AgentState {
-    /// In this process, attaching to the kernel.
+    /// The agent is in this process and is attaching to the kernel.
     Starting,
-    /// Agents are programs of their own, here or on other machines.
+    /// Agents run as separate programs, here or on other hosts.
     Remote,
-    /// In this process, and running.
+    /// The agent is in this process and running.
     Running(watch::Receiver<AgentFacts>),
-    /// Meant to run in this process, and not able to.
+    /// The agent should run in this process, but cannot.
     Off {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -65,7 +65,7 @@ impl ServerStatus {
         }
     }
 
-    /// Where the API and each receiver listen.
+    /// The addresses of the API and of each receiver.
     fn addresses(&self) -> BTreeMap<String, Option<String>> {
         let receivers = self.listen.receivers.iter();
         let receivers = receivers.map(|(receiver, address)| (receiver.key(), address));
@@ -83,7 +83,7 @@ impl ServerStatus {
             .collect()
     }
 
-    /// From now on the agent is like this.
+    /// Sets the state of the agent.
     pub(crate) fn set_agent(&self, state: AgentState) {
         *self.agent.lock() = state;
     }
@@ -184,8 +184,7 @@ fn agent(status: AgentStatus) -> ReportingAgent {
     }
 }
 
-/// What an agent reports about itself. An agent of another version may report more or less, or
-/// in another form: what is not understood is left out.
+/// An agent's facts. Agents of other versions may report different ones. Unknown parts are omitted.
 fn facts(facts: &Value) -> Option<AgentFacts> {
     let facts = facts.as_object()?;
     let text = |name: &str| facts.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -206,14 +205,14 @@ fn facts(facts: &Value) -> Option<AgentFacts> {
     })
 }
 
-/// A sentence where an agent does not report everything.
+/// A warning if an agent does not report everything.
 fn reduced(facts: &AgentFacts) -> Option<String> {
     let detail = facts.detail.as_deref().filter(|detail| *detail != "everything")?;
     let host = host(facts);
     Some(format!("the agent on {host} reports {detail}: it was told to, or is over its budget"))
 }
 
-/// A sentence for each plugin of an agent that failed too often.
+/// A warning for each plugin that an agent disabled after too many errors.
 fn switched_off(facts: &AgentFacts) -> Vec<String> {
     let host = host(facts);
     let plugins = facts.plugins.iter().filter(|plugin| plugin.switched_off);

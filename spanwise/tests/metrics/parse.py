@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads metrics with Prometheus' own parsers, and prints them as JSON.
+"""Parses metrics with Prometheus' own parsers, and prints them as JSON.
 
     parse.py prometheus|openmetrics < METRICS
 

@@ -1,10 +1,10 @@
-//! The program with its spans in ClickHouse: everything that people ask it.
+//! The program with spans in ClickHouse: all kinds of queries.
 
 use std::path::Path;
 
 use crate::support::{Server, otlp, post, run, text};
 
-// Some of it is for the store's own tests.
+// Some items are only for the store's own tests.
 #[allow(dead_code)]
 #[path = "../../../store/tests/store/clickhouse/server.rs"]
 mod server;
@@ -22,7 +22,7 @@ fn every_question_is_answered_from_clickhouse_as_from_files() {
     let store = server::shared().address(&database);
     let server = start(here.path(), &store);
     assert_eq!(post(server.otlp_http, "/v1/traces", &otlp(TRACE, "shop")).0, 200);
-    // At once, from what waits.
+    // At once, from the spool.
     server.ask_until(here.path(), &["search", "--service", "shop"], TRACE);
     // Some seconds later, from ClickHouse.
     let count = ["sql", "SELECT count(*) AS n FROM spans"];

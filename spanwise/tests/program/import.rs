@@ -1,4 +1,4 @@
-//! Files of spans, brought to a server.
+//! Imports of span files.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn import(here: &Path, server: &Server, arguments: &[&str]) -> Output {
     command.output().expect("it runs")
 }
 
-/// A line of 2 spans for each number.
+/// For each number, a line with two spans.
 fn lines(numbers: std::ops::Range<u64>) -> String {
     numbers.map(|number| otlp(&format!("{number:016x}{number:015x}f"), "shop") + "\n").collect()
 }
@@ -37,8 +37,7 @@ fn a_file_is_stored_once_however_often_it_is_brought() {
         assert_eq!(said, "spans.json: 1000 spans are stored\n");
         assert_eq!(spans(here.path(), &server), "1000");
     }
-    // The same spans, otherwise compressed, are the same; the server remembers
-    // through a restart.
+    // The same spans in another compression are recognised, even after a restart.
     server.kill();
     let server = Server::start(here.path(), "server", &[]);
     let gzip = std::fs::File::create(here.path().join("spans.gz")).expect("created");
@@ -50,7 +49,7 @@ fn a_file_is_stored_once_however_often_it_is_brought() {
     let status = server.ask(here.path(), &["status", "--json"]);
     let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
     assert_eq!(status["ingest"]["agents"], serde_json::json!([]), "a file is no agent");
-    // Sent again all the same, they are still the same spans.
+    // Sent again with --again, they are still recognised as the same spans.
     assert!(import(here.path(), &server, &["--again", "spans.gz"]).status.success());
     assert_eq!(spans(here.path(), &server), "1000");
 }

@@ -1,4 +1,4 @@
-//! The helper for Java: written out, and brought to a virtual machine that runs.
+//! The helper for Java: written to a file, and loaded into a running virtual machine.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use crate::support::{run, text};
 
-/// Works when it is asked to by a line, on a thread of a pool.
+/// Performs work for each input line, on a pool's thread.
 const PROGRAM: &str = r#"
 import java.io.*;
 import java.util.concurrent.*;
@@ -25,7 +25,7 @@ public class Asked {
 }
 "#;
 
-/// The JDKs of this machine.
+/// The JDKs of this host.
 fn jdks() -> Vec<PathBuf> {
     let homes = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = homes
@@ -94,7 +94,7 @@ fn a_virtual_machine_that_runs_takes_the_helper_once_and_goes_on() {
     std::fs::set_permissions(here.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .expect("allowed");
     let root = rustix::process::geteuid().is_root();
-    // As root and, where that can be, as another user.
+    // As root, and if possible as another user.
     let users: &[u32] = if root { &[0, 65_534] } else { &[rustix::process::geteuid().as_raw()] };
     for (java, user) in jdks.iter().flat_map(|java| users.iter().map(move |user| (java, *user))) {
         let mut command = Command::new(java);

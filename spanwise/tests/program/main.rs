@@ -1,5 +1,4 @@
-//! The program as its users meet it: the built binary, its exit codes, its
-//! messages, and what it keeps through restarts and kills.
+//! Tests of the built binary: exit codes, messages, and data that survives restarts and kills.
 
 mod clickhouse;
 mod import;

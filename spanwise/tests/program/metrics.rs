@@ -1,4 +1,4 @@
-//! `/metrics`, read by Prometheus' own parsers.
+//! `/metrics`, parsed by Prometheus' own parsers.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -17,7 +17,7 @@ fn here(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/metrics").join(name)
 }
 
-/// A Python that has the parsers; they are installed where they are missing.
+/// A Python with the parsers, which are installed if they are missing.
 fn python() -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     std::fs::create_dir_all(directory).expect("a directory");
@@ -46,7 +46,7 @@ fn run(command: &mut Command) {
     );
 }
 
-/// Asks for the metrics; the head and the body.
+/// Requests the metrics. Returns the response's head and body.
 fn scrape(address: SocketAddr, accept: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).expect("connected");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
@@ -122,7 +122,7 @@ fn prometheus_reads_every_counter_of_the_status() {
             let name = format!("spanwise_store_{}_total", pair[0].as_str().expect("a name"));
             assert!(sum(&name).is_some(), "{format}: {name} is missing");
         }
-        // In Prometheus' text format a counter's family has its whole name.
+        // In Prometheus' text format, a counter's family has its full name.
         let counter =
             samples.iter().find(|sample| sample[2] == "spanwise_ingest_otlp_spans_accepted_total");
         assert_eq!(counter.expect("it is there")[1], "counter");

@@ -1,4 +1,4 @@
-//! A server, what it keeps, and how it ends.
+//! A server: what it stores, and how it ends.
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn directory() -> tempfile::TempDir {
     tempfile::tempdir().expect("a directory")
 }
 
-/// The tree that [`otlp`] describes, as the command line shows it.
+/// Checks that the command line shows the tree of [`otlp`].
 fn shows_the_trace(server: &Server, here: &Path) {
     let tree = server.ask(here, &["trace", TRACE]);
     assert!(tree.starts_with(&format!("trace {TRACE}\n")), "{tree}");
@@ -32,7 +32,7 @@ fn what_was_acknowledged_is_shown_and_survives_kill_9() {
     let (code, body) = post(server.otlp_http, "/v1/traces", &otlp(TRACE, "shop"));
     assert_eq!(code, 200, "{body}");
 
-    // Sent to the UI's port, they are told where they belong.
+    // Spans sent to the UI's port get a hint.
     let (code, body) = post(server.http, "/v1/traces", &otlp(TRACE, "shop"));
     let port = server.otlp_http.port();
     assert!(code == 404 && body.contains(&format!("port {port}, path /v1/traces")), "{body}");
@@ -64,7 +64,7 @@ fn what_was_acknowledged_is_shown_and_survives_kill_9() {
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json["services"][0]["name"], "shop");
 
-    // A second batch, killed right after its acknowledgement.
+    // A second batch. The server is killed right after its acknowledgement.
     let late = "00000000000000010000000000000002";
     assert_eq!(post(server.otlp_http, "/v1/traces", &otlp(late, "late")).0, 200);
     server.kill();
@@ -83,7 +83,7 @@ fn sigterm_ends_with_0_in_time_though_clients_hang_on() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut server = Server::start(here.path(), "server", &[]);
         assert_eq!(post(server.otlp_http, "/v1/traces", &otlp(TRACE, "shop")).0, 200);
-        // Clients that connected and say nothing.
+        // Clients that connect and send nothing.
         let idle: Vec<TcpStream> = [server.http, server.otlp_grpc, server.otlp_http]
             .map(|address| TcpStream::connect(address).expect("connected"))
             .into();
@@ -120,7 +120,7 @@ fn a_data_directory_that_cannot_be_made_is_named() {
 #[test]
 fn up_serves_without_an_agent_and_says_why() {
     let here = directory();
-    // What stops the agent here stops it wherever the test runs.
+    // This makes the agent fail wherever the test runs.
     let server = Server::start(here.path(), "up", &["--record", "no/such/directory/file"]);
     assert!(server.banner.contains("off: cannot write events to no/such"), "{}", server.banner);
     let status = server.ask(here.path(), &["status", "--json"]);
@@ -144,7 +144,7 @@ fn spans_are_taken_while_clickhouse_is_away_and_no_password_is_shown() {
     assert_eq!(post(server.otlp_http, "/v1/traces", &otlp(TRACE, "shop")).0, 200);
     let status = server.ask_until(here.path(), &["status"], "cannot be reached");
     assert!(status.contains("spans wait on this server's disk"), "{status}");
-    // Half an answer would be a wrong one.
+    // A partial answer would be wrong.
     let api = format!("http://{}", server.http);
     let output = run(here.path(), &["search", "--url", &api]);
     let message = text(&output.stderr);
@@ -152,7 +152,7 @@ fn spans_are_taken_while_clickhouse_is_away_and_no_password_is_shown() {
     assert!(message.contains("cannot be reached at clickhouse://u:***@"), "{message}");
     assert!(!format!("{}{status}{message}", server.banner).contains("secret"));
     server.kill();
-    // What was acknowledged is on this server's disk.
+    // Acknowledged spans are on this server's disk.
     let server = Server::start(here.path(), "server", &[]);
     server.ask_until(here.path(), &["search", "--service", "shop"], TRACE);
 

@@ -1,4 +1,4 @@
-//! SQL that somebody types cannot hurt the server.
+//! Users' SQL statements cannot harm the server.
 
 use std::fs;
 use std::io::Write as _;
@@ -17,7 +17,7 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Processes that the server has started.
+/// The server's child processes.
 fn workers(server: &Server) -> Vec<String> {
     let parent = server.process().to_string();
     let processes = fs::read_dir("/proc").expect("/proc").flatten();
@@ -30,7 +30,7 @@ fn workers(server: &Server) -> Vec<String> {
     .collect()
 }
 
-/// Begins a statement, and leaves it running.
+/// Starts a statement without waiting for it.
 fn begin(server: &Server, statement: &str) -> TcpStream {
     let mut client = TcpStream::connect(server.http).expect("connected");
     write!(
@@ -52,7 +52,7 @@ fn a_statement_runs_in_a_process_that_is_bounded_and_ends_with_its_asker() {
     let server = Server::start(here.path(), "server", &[]);
     assert_eq!(post(server.otlp_http, "/v1/traces", &otlp(TRACE, "shop")).0, 200);
     let asked = [begin(&server, ENDLESS), begin(&server, ENDLESS), begin(&server, ENDLESS)];
-    // Limits are set before the engine starts, which takes most of the start.
+    // Limits are set before the engine starts, which takes most of the startup time.
     let limited = |worker: &String| {
         let limits = fs::read_to_string(format!("/proc/{worker}/limits")).unwrap_or_default();
         limits.lines().any(|line| line.starts_with("Max open files            0"))
@@ -65,7 +65,7 @@ fn a_statement_runs_in_a_process_that_is_bounded_and_ends_with_its_asker() {
             let line = limits.lines().find(|line| line.starts_with(name)).expect(name);
             line[name.len()..].split_whitespace().next().expect("a limit").parse().expect(name)
         };
-        // What it has of the program's file, and at most 512 MiB more.
+        // The program's own pages, and at most 512 MiB more.
         let status = read("status");
         let taken = status.lines().find(|line| line.starts_with("VmExe")).expect("its code");
         let code: u64 = taken.split_whitespace().nth(1).expect("KiB").parse().expect("a number");
@@ -80,7 +80,7 @@ fn a_statement_runs_in_a_process_that_is_bounded_and_ends_with_its_asker() {
         let nice = stat.rsplit(") ").next().expect("figures").split(' ').nth(16);
         assert_eq!(nice, Some("5"), "{stat}");
     }
-    // Lists wait for none of them.
+    // Lists do not wait for statements.
     let services = server.ask(here.path(), &["services"]);
     assert!(services.lines().any(|line| line.starts_with("shop ")), "{services}");
     server.ask_until(here.path(), &["search", "--service", "shop"], TRACE);

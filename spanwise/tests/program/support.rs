@@ -1,4 +1,4 @@
-//! Running the program and talking to it.
+//! Runs the program and communicates with it.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The program, with nothing of the developer's own settings.
+/// The program, without the developer's own settings.
 pub(crate) fn spanwise(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_spanwise"));
     command.current_dir(directory).env_clear().env("HOME", directory).stdin(Stdio::null());
@@ -24,7 +24,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Flags for ports that nobody else has.
+/// Flags for free ports.
 pub(crate) const PORTS: [&str; 16] = [
     "--http",
     "0",
@@ -44,10 +44,10 @@ pub(crate) const PORTS: [&str; 16] = [
     "off",
 ];
 
-/// A server that runs; killed when dropped.
+/// A running server. It is killed when dropped.
 pub(crate) struct Server {
     child: Child,
-    /// What it printed once it was up.
+    /// Its output at startup.
     pub(crate) banner: String,
     pub(crate) http: SocketAddr,
     pub(crate) otlp_http: SocketAddr,
@@ -88,13 +88,13 @@ impl Server {
             let _ = child.stderr.take().expect("piped").read_to_string(&mut log);
             panic!("the server did not come up; it printed:\n{banner}{log}");
         };
-        // A full pipe would stop the program at its next line of log.
+        // The log must be read, because a full pipe would block the program.
         let mut log = child.stderr.take().expect("piped");
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::stderr()));
         Self { child, banner, http, otlp_http, otlp_grpc }
     }
 
-    /// Asks the server with a subcommand; it must succeed.
+    /// Runs a subcommand against the server. It must succeed.
     pub(crate) fn ask(&self, directory: &Path, arguments: &[&str]) -> String {
         let url = format!("http://{}", self.http);
         let output =
@@ -108,7 +108,7 @@ impl Server {
         text(&output.stdout)
     }
 
-    /// Asks again until the answer contains `wanted`.
+    /// Repeats a query until the answer contains `wanted`.
     pub(crate) fn ask_until(&self, directory: &Path, arguments: &[&str], wanted: &str) -> String {
         let began = Instant::now();
         loop {
@@ -132,7 +132,7 @@ impl Server {
         kill_process(Pid::from_child(&self.child), signal).expect("signalled");
     }
 
-    /// Waits for its end, no longer than this.
+    /// Waits for the server to end, with a timeout.
     pub(crate) fn wait(&mut self, at_most: Duration) -> Option<ExitStatus> {
         let began = Instant::now();
         while began.elapsed() < at_most {
@@ -158,7 +158,7 @@ impl Drop for Server {
     }
 }
 
-/// Makes one HTTP request; returns the status line's code and the body.
+/// Sends an HTTP request. Returns the status code and the body.
 pub(crate) fn post(address: SocketAddr, path: &str, body: &str) -> (u16, String) {
     request(address, "POST", path, body)
 }
@@ -180,12 +180,12 @@ fn request(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, S
     (code, body)
 }
 
-/// Gets a path: the status line's code and the body.
+/// Gets a path. Returns the status code and the body.
 pub(crate) fn get(address: SocketAddr, path: &str) -> (u16, String) {
     request(address, "GET", path, "")
 }
 
-/// An OTLP/JSON request with a server span and a failed child, begun now.
+/// An OTLP/JSON request with a server span and a failed child that begin now.
 pub(crate) fn otlp(trace_id: &str, service: &str) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("1970");
     let begin = now.as_nanos();

@@ -1,4 +1,4 @@
-//! What is typed wrong, configured wrong, or cannot be had.
+//! Invalid flags, invalid settings, and resources that are not available.
 
 use std::net::{TcpListener, UdpSocket};
 

@@ -1,4 +1,4 @@
-//! Where a ClickHouse is:
+//! The address of a ClickHouse:
 //! `clickhouse[s]://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?cluster=NAME][&ca=FILE]`.
 
 use std::fmt;
@@ -7,30 +7,29 @@ use std::str::FromStr;
 
 /// Port of ClickHouse's HTTP interface.
 const HTTP_PORT: u16 = 8123;
-/// Port of the same with TLS.
+/// Port of the HTTP interface with TLS.
 const HTTPS_PORT: u16 = 8443;
 const FORM: &str = "write it as clickhouse://USER:PASSWORD@HOST:8123/DATABASE, or \
     clickhouses://…:8443/… for TLS, with ?cluster=NAME for a cluster";
 
-/// A ClickHouse, and who asks it. Shown without the password.
+/// The address of a ClickHouse, with user and password. It is displayed without the password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
-    /// Host and port of the HTTP interface, as a URL has them.
+    /// Host and port of the HTTP interface, in the form of a URL.
     pub(super) authority: String,
     pub(super) user: String,
     pub(super) password: String,
     pub(super) database: String,
-    /// Makes the tables on every server of this cluster, replicated and
-    /// distributed over them.
+    /// The cluster on whose servers the tables are created, replicated and distributed.
     pub(super) cluster: Option<String>,
-    /// It is spoken to with TLS.
+    /// Settings of TLS, if the connection uses it.
     pub(super) tls: Option<Tls>,
 }
 
-/// Whom to trust.
+/// Which certificates to trust.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Tls {
-    /// A PEM file of the CAs that are trusted; the system's where there is none.
+    /// A PEM file of trusted CAs. `None` means the system's CAs.
     pub(super) ca: Option<PathBuf>,
 }
 
@@ -38,7 +37,7 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // The text is not repeated: it may hold a password.
+        // Does not repeat the text, because it may contain a password.
         let wrong = |why: &str| format!("this is no ClickHouse address: {why}; {FORM}");
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
         let (mut tls, default_port) = match scheme {
@@ -52,7 +51,7 @@ impl FromStr for Address {
         let (user, password) = who.split_once(':').unwrap_or((who, ""));
         let authority: http::uri::Authority =
             server.parse().map_err(|_| wrong("there is no host"))?;
-        // The parser takes anything for a port, and tells of none then.
+        // The parser accepts any text as a port, and then reports that there is none.
         let after_host = server.strip_prefix(authority.host()).unwrap_or(server);
         let port = match after_host.strip_prefix(':') {
             Some(port) => port.parse().ok(),
@@ -121,7 +120,7 @@ fn is_name(text: &str, more: &str) -> bool {
     !text.is_empty() && text.len() <= 128 && text.chars().all(fits)
 }
 
-/// The text with its percent escapes (RFC 3986, 2.1) resolved.
+/// Decodes percent escapes (RFC 3986, 2.1).
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

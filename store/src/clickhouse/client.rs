@@ -1,4 +1,4 @@
-//! ClickHouse's HTTP interface: a statement in, Arrow out, or Arrow in.
+//! Client of ClickHouse's HTTP interface: sends statements, and receives or sends Arrow.
 
 use std::time::Duration;
 
@@ -16,20 +16,20 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use super::address::Address;
-use super::failure::Trouble;
+use super::failure::RequestError;
 use super::tls::{connector, untrusted};
 
-/// Idle connections are closed before ClickHouse does so (10 s by default): a
-/// request on one that it is just closing would fail.
+/// Idle connections are closed before ClickHouse closes them (after 10 s by default). A request on
+/// a connection that is being closed would fail.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
-/// What an error says beyond this is of no use.
+/// Error messages are read up to this length.
 const MAX_ERROR_BYTES: usize = 64 << 10;
-/// The format in which rows go both ways.
+/// The format of rows in both directions.
 const FORMAT: &str = "ArrowStream";
 
-/// On a cluster: rows are asked of the replica to which they were sent, the first
-/// of its shard that is there, also where it is slow to answer. Another one has
-/// them a moment later, and an answer in between would miss them.
+/// On a cluster, rows are read from the replica to which they were sent: the first available one of
+/// its shard, even if it answers slowly. Another replica gets the rows a moment later, and its
+/// answer could miss them.
 const FIRST_REPLICA: [(&str, &str); 4] = [
     ("load_balancing", "in_order"),
     ("prefer_localhost_replica", "0"),
@@ -40,7 +40,7 @@ const FIRST_REPLICA: [(&str, &str); 4] = [
 /// Settings of ClickHouse for one statement.
 pub(super) type Settings<'a> = &'a [(&'static str, String)];
 
-/// See the module. Connections are kept and used again.
+/// An HTTP client. It keeps connections and reuses them.
 pub(super) struct Client {
     http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     address: Address,
@@ -48,21 +48,20 @@ pub(super) struct Client {
     password: HeaderValue,
 }
 
-/// Rows that ClickHouse answered.
+/// Rows that ClickHouse returned.
 pub(super) struct Answer {
-    /// `None` where the statement has no result at all.
+    /// `None` if the statement has no result set.
     pub(super) schema: Option<SchemaRef>,
     pub(super) batches: Vec<RecordBatch>,
-    /// They are the first ones; there are more.
+    /// Whether there are more rows than these.
     pub(super) is_cut: bool,
 }
 
 impl Client {
-    /// Connects with the first request.
+    /// Creates a client. It connects with the first request.
     ///
     /// # Errors
-    /// A sentence, where user or password cannot stand in a header, and where
-    /// the CAs that are to be trusted cannot be read.
+    /// If user or password are not valid in a header, or if the trusted CAs cannot be read.
     pub(super) fn new(address: Address) -> Result<Self, String> {
         let value = |text: &str, what: &str| {
             let value = HeaderValue::from_bytes(text.as_bytes());
@@ -84,48 +83,49 @@ impl Client {
         &self.address
     }
 
-    /// Runs a statement whose result does not matter.
+    /// Runs a statement and ignores its result.
     pub(super) async fn execute(
         &self,
         statement: &str,
         settings: Settings<'_>,
         timeout: Duration,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), RequestError> {
         let body = Bytes::from(statement.to_owned());
         let most_bytes = MAX_ERROR_BYTES;
-        within(timeout, async {
+        with_timeout(timeout, async {
             let answer = self.send(&[], settings, body).await?;
             collect(answer, most_bytes).await.map(drop)
         })
         .await
     }
 
-    /// Runs a statement and returns its rows, at most so many bytes of them.
+    /// Runs a statement and returns its rows, up to `most_bytes`.
     pub(super) async fn read(
         &self,
         statement: &str,
         settings: Settings<'_>,
         most_bytes: usize,
         timeout: Duration,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<Answer, RequestError> {
         match self.read_first(statement, settings, most_bytes, timeout).await? {
-            answer if answer.is_cut => Err(Trouble::TooLarge { most_bytes }),
+            answer if answer.is_cut => Err(RequestError::TooLarge { most_bytes }),
             answer => Ok(answer),
         }
     }
 
-    /// The same, of whose rows the first ones are wanted where they take more bytes.
+    /// Like [`Self::read`], but returns the first rows if there are more than `most_bytes`.
     pub(super) async fn read_first(
         &self,
         statement: &str,
         settings: Settings<'_>,
         most_bytes: usize,
         timeout: Duration,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<Answer, RequestError> {
         let body = Bytes::from(statement.to_owned());
         match self.read_once(body.clone(), settings, most_bytes, timeout).await {
-            // A kept connection may have been closed just then; a new one tells.
-            Err(Trouble::Away(_)) => self.read_once(body, settings, most_bytes, timeout).await,
+            // The connection may have been closed just before. A new connection shows whether
+            // ClickHouse is available.
+            Err(RequestError::Away(_)) => self.read_once(body, settings, most_bytes, timeout).await,
             answer => answer,
         }
     }
@@ -136,20 +136,20 @@ impl Client {
         settings: Settings<'_>,
         most_bytes: usize,
         timeout: Duration,
-    ) -> Result<Answer, Trouble> {
-        // An error after the first row would otherwise come as a part of them.
+    ) -> Result<Answer, RequestError> {
+        // Without this setting, an error after the first row would arrive as part of the rows.
         let arrow = [
             ("default_format", FORMAT),
             ("wait_end_of_query", "1"),
             ("output_format_arrow_compression_method", "lz4_frame"),
             ("cancel_http_readonly_queries_on_client_close", "1"),
         ];
-        within(timeout, async {
+        with_timeout(timeout, async {
             let answer = self.send(&arrow, settings, body).await?;
             let format = answer.headers().get("x-clickhouse-format");
             if let Some(other) = format.and_then(|name| name.to_str().ok()).filter(|n| *n != FORMAT)
             {
-                return Err(Trouble::Strange(format!(
+                return Err(RequestError::Strange(format!(
                     "rows came as {other} instead of {FORMAT}; leave FORMAT out of the statement"
                 )));
             }
@@ -158,16 +158,16 @@ impl Client {
         .await
     }
 
-    /// Inserts an Arrow stream; `statement` is `INSERT INTO … FORMAT ArrowStream`.
+    /// Inserts an Arrow stream. `statement` is `INSERT INTO … FORMAT ArrowStream`.
     pub(super) async fn insert(
         &self,
         statement: &str,
         stream: Bytes,
         settings: Settings<'_>,
         timeout: Duration,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), RequestError> {
         let parameters = [("query", statement), ("wait_end_of_query", "1")];
-        within(timeout, async {
+        with_timeout(timeout, async {
             let answer = self.send(&parameters, settings, stream).await?;
             collect(answer, MAX_ERROR_BYTES).await.map(drop)
         })
@@ -179,7 +179,7 @@ impl Client {
         parameters: &[(&str, &str)],
         settings: Settings<'_>,
         body: Bytes,
-    ) -> Result<Response<Incoming>, Trouble> {
+    ) -> Result<Response<Incoming>, RequestError> {
         let scheme = if self.address.tls.is_some() { "https" } else { "http" };
         let mut uri = format!("{scheme}://{}/?database=", self.address.authority);
         encode(&self.address.database, &mut uri);
@@ -198,7 +198,9 @@ impl Client {
             .header("x-clickhouse-user", self.user.clone())
             .header("x-clickhouse-key", self.password.clone())
             .body(Full::new(body))
-            .map_err(|error| Trouble::Strange(format!("the request cannot be made: {error}")))?;
+            .map_err(|error| {
+                RequestError::Strange(format!("the request cannot be made: {error}"))
+            })?;
         let answer = self.http.request(request).await.map_err(|error| self.away(&error))?;
         if answer.status().is_success() {
             return Ok(answer);
@@ -210,51 +212,52 @@ impl Client {
         let said = said.map(http_body_util::Collected::to_bytes).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
         Err(match code.or_else(|| code_in(&said)) {
-            Some(code) => Trouble::refused(code, &said),
-            // A proxy on the way that has lost its ClickHouse.
+            Some(code) => RequestError::refused(code, &said),
+            // A proxy that cannot reach ClickHouse.
             None if status.is_server_error() => {
-                Trouble::Away(format!("{} answers {status}", self.address))
+                RequestError::Away(format!("{} answers {status}", self.address))
             }
-            None => Trouble::Strange(format!(
+            None => RequestError::Strange(format!(
                 "{} answers {status}, which ClickHouse would explain",
                 self.address
             )),
         })
     }
 
-    fn away(&self, error: &legacy::Error) -> Trouble {
+    fn away(&self, error: &legacy::Error) -> RequestError {
         use std::error::Error as _;
         if let Some(why) = untrusted(error) {
-            return Trouble::Untrusted(format!("ClickHouse at {}: {why}", self.address));
+            return RequestError::Untrusted(format!("ClickHouse at {}: {why}", self.address));
         }
         let mut reason = error.to_string();
         let mut cause = error.source();
         while let Some(inner) = cause {
-            // Each level says it again, more exactly.
+            // The innermost error is the most specific one.
             reason = inner.to_string();
             cause = inner.source();
         }
-        Trouble::Away(format!("ClickHouse cannot be reached at {}: {reason}", self.address))
+        RequestError::Away(format!("ClickHouse cannot be reached at {}: {reason}", self.address))
     }
 }
 
-async fn within<T>(
+async fn with_timeout<T>(
     timeout: Duration,
-    work: impl Future<Output = Result<T, Trouble>>,
-) -> Result<T, Trouble> {
-    tokio::time::timeout(timeout, work).await.unwrap_or(Err(Trouble::Late(timeout)))
+    work: impl Future<Output = Result<T, RequestError>>,
+) -> Result<T, RequestError> {
+    tokio::time::timeout(timeout, work).await.unwrap_or(Err(RequestError::Late(timeout)))
 }
 
-async fn collect(answer: Response<Incoming>, most_bytes: usize) -> Result<Bytes, Trouble> {
+async fn collect(answer: Response<Incoming>, most_bytes: usize) -> Result<Bytes, RequestError> {
     let body = Limited::new(answer.into_body(), most_bytes).collect().await;
-    let body = body.map_err(|error| Trouble::Away(format!("the answer broke off: {error}")))?;
+    let body =
+        body.map_err(|error| RequestError::Away(format!("the answer broke off: {error}")))?;
     Ok(body.to_bytes())
 }
 
-/// Reads rows as they come.
-async fn decode(answer: Response<Incoming>, most_bytes: usize) -> Result<Answer, Trouble> {
+/// Decodes rows as they arrive.
+async fn decode(answer: Response<Incoming>, most_bytes: usize) -> Result<Answer, RequestError> {
     let broken = |error: arrow::error::ArrowError| {
-        Trouble::Strange(format!("the answer is no Arrow stream: {error}"))
+        RequestError::Strange(format!("the answer is no Arrow stream: {error}"))
     };
     let mut body = answer.into_body();
     let mut decoder = StreamDecoder::new();
@@ -262,7 +265,7 @@ async fn decode(answer: Response<Incoming>, most_bytes: usize) -> Result<Answer,
     let (mut received, mut held) = (0, 0);
     while let Some(frame) = body.frame().await {
         let frame =
-            frame.map_err(|error| Trouble::Away(format!("the answer broke off: {error}")))?;
+            frame.map_err(|error| RequestError::Away(format!("the answer broke off: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
         received += data.len();
         let mut buffer = Buffer::from(data);
@@ -273,7 +276,7 @@ async fn decode(answer: Response<Incoming>, most_bytes: usize) -> Result<Answer,
         if received.max(held) > most_bytes {
             batches.pop();
             return match batches.is_empty() {
-                true => Err(Trouble::TooLarge { most_bytes }),
+                true => Err(RequestError::TooLarge { most_bytes }),
                 false => Ok(Answer { schema: decoder.schema(), batches, is_cut: true }),
             };
         }
@@ -282,18 +285,18 @@ async fn decode(answer: Response<Incoming>, most_bytes: usize) -> Result<Answer,
     Ok(Answer { schema: decoder.schema(), batches, is_cut: false })
 }
 
-/// Memory of the rows themselves; columns may share the buffer that they came in.
+/// Memory of the rows themselves. Columns may share one input buffer.
 fn bytes_of(batch: &RecordBatch) -> usize {
     let columns = batch.columns().iter();
     columns.map(|array| array.to_data().get_slice_memory_size().unwrap_or(0)).sum()
 }
 
-/// The code that an error's text begins with, where no header has it.
+/// The error code at the start of a message, used if no header contains it.
 fn code_in(said: &str) -> Option<u32> {
     said.strip_prefix("Code: ")?.split_once('.')?.0.parse().ok()
 }
 
-/// Everything but RFC 3986's unreserved characters, percent-encoded.
+/// Percent-encodes everything except RFC 3986's unreserved characters.
 fn encode(text: &str, out: &mut String) {
     use std::fmt::Write as _;
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! What is looked for, as conditions of ClickHouse's SQL.
+//! Search conditions in ClickHouse's SQL.
 
 use std::fmt::Write as _;
 
@@ -12,12 +12,11 @@ use crate::contract::{
     TimeRange,
 };
 
-/// The start lies in the range; the last instant of time counts as in a range
-/// that ends with it.
+/// Rows that start in the range. A range that ends at the last instant includes it.
 pub(super) fn in_range(time: TimeRange) -> Vec<String> {
     let start = column::START_UNIX_NANO;
     let mut all = Vec::new();
-    // ClickHouse does not conclude from a start to its minute, by which rows lie.
+    // ClickHouse does not derive the minute from the start, but rows are sorted by minute.
     if time.from_unix_nano != i64::MIN {
         let from = time.from_unix_nano;
         all.push(format!("{start} >= {from} AND {} >= {}", minute(start), from / MINUTE_NANO));
@@ -29,7 +28,7 @@ pub(super) fn in_range(time: TimeRange) -> Vec<String> {
     all
 }
 
-/// The row came by none of these inserts, given as first and last.
+/// Rows that were not brought by these inserts. Each pair is the first and last id of a run.
 pub(super) fn not_of(inserts: &[(u64, u64)]) -> Vec<String> {
     let none = inserts.iter().map(|(first, last)| match first == last {
         true => format!("{INSERT_ID} != {first}"),
@@ -38,9 +37,10 @@ pub(super) fn not_of(inserts: &[(u64, u64)]) -> Vec<String> {
     none.collect()
 }
 
-/// The predicate's conditions, in one or two ways of which a row fulfils one at most.
-/// An attribute that is equal to something is found by an index in the span's own
-/// attributes; in one condition with its resource, ClickHouse would not use it.
+/// The predicate as one or two lists of conditions. A row fulfils at most one list.
+///
+/// An attribute's equality is looked up in an index over the span's own attributes. In one
+/// condition with the resource's attributes, ClickHouse would not use that index.
 pub(super) fn fulfils(predicate: &Predicate) -> Vec<Vec<String>> {
     let mut all = Vec::new();
     let mut texts = |name: &str, value: &Option<String>| {
@@ -52,7 +52,7 @@ pub(super) fn fulfils(predicate: &Predicate) -> Vec<Vec<String>> {
     all.extend(predicate.min_duration_nano.map(|least| format!("{duration} >= {least}")));
     all.extend(predicate.max_duration_nano.map(|most| format!("{duration} <= {most}")));
     all.extend(predicate.status.map(|status| match status {
-        // What nobody called an error went well.
+        // A span without an error status counts as successful.
         Status::Ok => format!("{} != '{}'", column::STATUS, Status::Error.as_str()),
         status => format!("{} = '{}'", column::STATUS, status.as_str()),
     }));
@@ -79,7 +79,7 @@ pub(super) fn fulfils(predicate: &Predicate) -> Vec<Vec<String>> {
     vec![with(vec![hint(key, wanted), own]), with(vec![of_resource, not_own])]
 }
 
-/// What tells of the values of a key.
+/// SQL expressions for the values of a key.
 struct Values {
     has_own: String,
     own: String,
@@ -99,7 +99,7 @@ impl Values {
             own: format!("tupleElement({attributes}[{key}], 2)"),
             own_type: format!("tupleElement({attributes}[{key}], 1)"),
             has_resource: format!("JSONHas({resource}, {key})"),
-            // A string is its text, anything else what is written.
+            // A string's text, or the JSON text of any other value.
             of_resource: format!(
                 "if({resource_type} = 'String', JSONExtractString({resource}, {key}), \
                  JSONExtractRaw({resource}, {key}))"
@@ -109,7 +109,8 @@ impl Values {
     }
 }
 
-/// That the span's own attribute is equal to this, and that its resource's is.
+/// Conditions that the span's own attribute equals this value, and that its resource's attribute
+/// does.
 fn equal(key: &str, wanted: &str) -> (String, String) {
     let Values { has_own, own, own_type, has_resource, of_resource, resource_type } =
         Values::of(key);
@@ -129,8 +130,8 @@ fn equal(key: &str, wanted: &str) -> (String, String) {
     (format!("{has_own} AND {of_own}"), format!("{has_resource} AND {in_resource}"))
 }
 
-/// That the index has the span's own attribute in one of its texts: for the index only,
-/// the rest decides.
+/// Condition that the index contains the attribute with one of its texts. It is only for the index;
+/// the other condition decides.
 fn hint(key: &str, wanted: &str) -> String {
     let all = AttributeTest::Equal(wanted.to_owned()).equal_texts().unwrap_or_default();
     let pairs: Vec<String> =
@@ -138,7 +139,7 @@ fn hint(key: &str, wanted: &str) -> String {
     format!("indexHint(hasAny({ATTRIBUTE_PAIRS}, [{}]))", pairs.join(", "))
 }
 
-/// What a condition says of the span's own attribute and of its resource.
+/// A condition on the span's own attribute and on its resource's.
 fn of_attribute(condition: &AttributeCondition) -> String {
     let Values { has_own, own, own_type, has_resource, of_resource, resource_type } =
         Values::of(&condition.key);
@@ -255,10 +256,10 @@ impl Written {
     }
 }
 
-/// The row has any of the keys, as one condition for each kind of key: an index
-/// helps only where no other column can make up for its own. No row fulfils two
-/// of them. Lists hold literals only: ClickHouse takes any number of them as one
-/// part of the statement, and its indexes understand them.
+/// Rows with any of the keys, as one condition for each kind of key. An index helps only if no
+/// other column is part of the same condition. No row fulfils two of the conditions. Lists contain
+/// only literals: ClickHouse accepts any number of them as one element of the statement, and its
+/// indexes can use them.
 pub(super) fn has_any(keys: &[Key]) -> Vec<String> {
     let mut kinds: Vec<String> = Vec::new();
     let ids = |column: &str, of: &dyn Fn(&Key) -> Option<String>| {
@@ -302,14 +303,14 @@ fn hops(keys: &[Key]) -> Option<String> {
             let _ = write!(pairs, "{comma}({request},{response})");
         }
     }
-    // The first condition is for the index, which has the request's number only.
+    // The first condition is for the index, which contains only the request's number.
     (!requests.is_empty()).then(|| {
         let (request, response) = (column::REQUEST_TCP_SEQ, column::RESPONSE_TCP_SEQ);
         format!("({request} IN ({requests}) AND ({request}, {response}) IN ({pairs}))")
     })
 }
 
-/// The row is one that is to be forgotten.
+/// Rows that a selection deletes.
 pub(super) fn selected(selection: &Selection) -> String {
     match selection {
         Selection::Trace(id) => {
@@ -320,7 +321,7 @@ pub(super) fn selected(selection: &Selection) -> String {
     }
 }
 
-/// `WHERE …`, or nothing where there are no conditions.
+/// `WHERE …`, or nothing if there are no conditions.
 pub(super) fn where_all(conditions: &[String]) -> String {
     if conditions.is_empty() {
         String::new()
@@ -334,7 +335,7 @@ mod tests {
     use super::*;
     use spanwise_model::{SpanId, TraceId};
 
-    /// ClickHouse itself is asked about these by the tests beside the crate.
+    /// `store/tests` runs such conditions on a real ClickHouse.
     #[test]
     fn conditions_are_what_they_were() {
         let time = TimeRange { from_unix_nano: -1, to_unix_nano: 120_000_000_001 };

@@ -1,31 +1,30 @@
-//! What the ClickHouse store is to know.
+//! Settings of the ClickHouse store.
 
 use std::time::Duration;
 
 use super::address::Address;
 use crate::embedded::EmbeddedConfig;
 
-/// Where ClickHouse is, and where spans wait for it.
+/// The ClickHouse and the spool of spans that wait for it.
 #[derive(Debug, Clone)]
 pub struct ClickHouseConfig {
-    /// The ClickHouse.
+    /// Address of the ClickHouse.
     pub address: Address,
-    /// This server's disk and memory for spans that ClickHouse does not have
-    /// yet.
+    /// Local storage for spans that ClickHouse does not have yet.
     pub spool: EmbeddedConfig,
-    /// Bytes of files in the spool beyond which senders are refused, on top of
-    /// what it has when it is opened.
+    /// Maximum bytes of files in the spool, in addition to those at startup. Beyond it, senders are
+    /// refused.
     pub spool_max_bytes: u64,
-    /// ClickHouse drops spans older than this; `None`: never.
+    /// ClickHouse drops spans older than this. `None` means never.
     pub retain_age: Option<Duration>,
 }
 
-/// Spans are sent to ClickHouse this often: seldom enough for its liking, which
-/// is one insert a second and thousands of rows in each.
+/// Interval at which spans are sent. ClickHouse prefers at most one insert a second, with thousands
+/// of rows each.
 const SEND_EVERY: Duration = Duration::from_secs(5);
 
 impl ClickHouseConfig {
-    /// The defaults, with this directory as the spool.
+    /// Default settings with this spool.
     pub fn new(address: Address, spool: EmbeddedConfig) -> Self {
         let generation_max_age = spool.generation_max_age.min(SEND_EVERY);
         Self {

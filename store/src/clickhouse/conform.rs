@@ -1,7 +1,7 @@
-//! Rows as ClickHouse gives them, in the types of the span schema.
+//! Converts rows from ClickHouse's types to those of the span schema.
 //!
-//! ClickHouse has plain texts where the schema has dictionaries, other names
-//! for the parts of maps and lists, and its own idea of what may be null.
+//! ClickHouse returns plain texts for dictionaries, other names for the parts of maps and lists,
+//! and different nullability.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use spanwise_model::schema::span_schema;
 
-/// The batch with this schema; its columns come in the same order.
+/// Converts the batch to this schema. Its columns are in the same order.
 pub(super) fn to_schema(
     batch: &RecordBatch,
     schema: &SchemaRef,
@@ -34,8 +34,8 @@ pub(super) fn to_schema(
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
 }
 
-/// The answer of a statement that a person typed: columns that are those of
-/// spans have the schema's types, as from every store; others stay.
+/// Converts the answer to a user's statement. Columns of spans get the schema's types, as in every
+/// store. Other columns stay.
 pub(super) fn spans_where_they_are(batch: RecordBatch) -> RecordBatch {
     let spans = span_schema();
     let given = batch.schema();
@@ -56,8 +56,8 @@ pub(super) fn spans_where_they_are(batch: RecordBatch) -> RecordBatch {
     RecordBatch::try_new_with_options(schema, columns, &options).unwrap_or(batch)
 }
 
-/// Whether a column of the type may be one of spans, and not a figure or a text
-/// that someone gave its name.
+/// Whether a column of this type can be a span column, rather than another value with the same
+/// name.
 fn is_alike(given: &DataType, wanted: &DataType) -> bool {
     match (given, wanted) {
         (DataType::Utf8, DataType::Dictionary(_, value)) => **value == DataType::Utf8,

@@ -1,61 +1,60 @@
-//! What can go wrong with a ClickHouse, and what helps.
+//! Errors of a ClickHouse, with advice.
 
 use std::time::Duration;
 
 use crate::contract::StoreError;
 
-/// A message of ClickHouse is cut to this: some repeat whole statements.
+/// Maximum length of a ClickHouse error message. Some repeat whole statements.
 const MESSAGE_CHARS: usize = 600;
 
-/// A request that was not fulfilled.
+/// Why a request failed.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(super) enum Trouble {
-    /// It cannot be reached, or went away in the midst. Whether the request was
-    /// carried out is not known.
+pub(super) enum RequestError {
+    /// ClickHouse is unreachable or the connection broke. Whether the request was executed is
+    /// unknown.
     #[error("{0}")]
     Away(String),
-    /// TLS does not come about. The words say what helps.
+    /// The TLS handshake failed. The message contains advice.
     #[error("{0}")]
     Untrusted(String),
-    /// It has not answered in time.
+    /// No response in time.
     #[error("ClickHouse has not answered within {0:?}")]
     Late(Duration),
-    /// It said no.
+    /// ClickHouse returned an error.
     #[error("ClickHouse says: {message} (code {code})")]
     Refused {
-        /// ClickHouse's own number for the kind of error.
+        /// ClickHouse's error code.
         code: u32,
-        /// Its words.
+        /// ClickHouse's message.
         message: String,
     },
-    /// The answer has more bytes than may be held.
+    /// The response exceeds the maximum size.
     #[error("the answer takes more than {most_bytes} bytes")]
     TooLarge {
-        /// What may be held.
+        /// The maximum size.
         most_bytes: usize,
     },
-    /// Something answered that does not behave like ClickHouse.
+    /// The response is not one of ClickHouse.
     #[error("{0}")]
     Strange(String),
 }
 
-/// Kinds of trouble that are met differently.
+/// Kinds of errors that need different handling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Out of reach; it comes back.
+    /// Unreachable for the moment.
     Away,
-    /// Full or overloaded; it goes on when there is room.
+    /// Full or overloaded for the moment.
     Full,
-    /// User, password, rights, database or certificates are wrong: someone has
-    /// to act.
+    /// User, password, rights, database or certificates are wrong. An operator must act.
     Access,
-    /// A statement ran into a limit.
+    /// A statement exceeded a limit.
     Limit,
-    /// Anything else.
+    /// Any other error.
     Other,
 }
 
-// Numbers of ClickHouse's `src/Common/ErrorCodes.cpp`; they never change.
+// Error codes from ClickHouse's `src/Common/ErrorCodes.cpp`. They never change.
 const UNKNOWN_TABLE: u32 = 60;
 const UNKNOWN_DATABASE: u32 = 81;
 const TOO_MANY_ROWS: u32 = 158;
@@ -82,8 +81,8 @@ const ACCESS_DENIED: u32 = 497;
 const AUTHENTICATION_FAILED: u32 = 516;
 const KEEPER_EXCEPTION: u32 = 999;
 
-impl Trouble {
-    /// What ClickHouse said in the body of an answer that is an error.
+impl RequestError {
+    /// The error that ClickHouse returned in the body of a response.
     pub(super) fn refused(code: u32, body: &str) -> Self {
         let message = body.trim();
         let message = message
@@ -132,12 +131,12 @@ impl Trouble {
         }
     }
 
-    /// Whether a table is missing: someone dropped it, or nobody has made it yet.
+    /// Whether a table is missing, because it was dropped or not created yet.
     pub(super) const fn is_missing_table(&self) -> bool {
         matches!(self, Self::Refused { code: UNKNOWN_TABLE, .. })
     }
 
-    /// What would help, to stand after the words of the trouble itself.
+    /// Advice to append to the error message.
     pub(super) const fn advice(&self) -> &'static str {
         let code = match self {
             Self::Refused { code, .. } => *code,
@@ -161,7 +160,7 @@ impl Trouble {
         }
     }
 
-    /// The trouble as one who asked a question is told.
+    /// The error for a caller who asked a query.
     pub(super) fn of_question(self) -> StoreError {
         match self.kind() {
             Kind::Limit => StoreError::Limit(self.to_string()),
@@ -170,7 +169,7 @@ impl Trouble {
     }
 }
 
-/// How long to wait before another attempt, the longer the more have failed.
+/// Time to wait before the next attempt. It grows with the number of failures.
 pub(super) fn pause(failures: u32) -> Duration {
     const LONGEST: Duration = Duration::from_secs(10);
     Duration::from_millis(250).saturating_mul(1 << failures.min(10)).min(LONGEST)
@@ -184,26 +183,26 @@ mod tests {
     fn words_of_clickhouse_are_cut_to_what_matters() {
         let body = "Code: 60. DB::Exception: Table d.spans does not exist. (UNKNOWN_TABLE) \
                     (version 26.9.1.1 (official build))\n";
-        let trouble = Trouble::refused(60, body);
+        let trouble = RequestError::refused(60, body);
         assert!(trouble.is_missing_table());
         assert_eq!(
             trouble.to_string(),
             "ClickHouse says: Table d.spans does not exist. (UNKNOWN_TABLE) (code 60)"
         );
-        let long = Trouble::refused(62, &"x".repeat(100_000));
+        let long = RequestError::refused(62, &"x".repeat(100_000));
         assert!(long.to_string().len() < 1000);
     }
 
     #[test]
     fn each_kind_is_met_as_it_deserves() {
-        let kind = |code| Trouble::refused(code, "").kind();
+        let kind = |code| RequestError::refused(code, "").kind();
         assert_eq!(kind(NOT_ENOUGH_SPACE), Kind::Full);
         assert_eq!(kind(TOO_MANY_PARTS), Kind::Full);
         assert_eq!(kind(AUTHENTICATION_FAILED), Kind::Access);
         assert_eq!(kind(MEMORY_LIMIT_EXCEEDED), Kind::Limit);
         assert_eq!(kind(62), Kind::Other);
-        assert!(matches!(Trouble::refused(159, "").of_question(), StoreError::Limit(_)));
-        let away = Trouble::Away("no".to_owned()).of_question();
+        assert!(matches!(RequestError::refused(159, "").of_question(), StoreError::Limit(_)));
+        let away = RequestError::Away("no".to_owned()).of_question();
         assert!(matches!(away, StoreError::Unavailable { .. }), "{away}");
     }
 

@@ -1,4 +1,4 @@
-//! What ClickHouse holds, asked now and then for the status page.
+//! Statistics of ClickHouse for the status page, fetched regularly.
 
 use std::time::Duration;
 
@@ -6,29 +6,29 @@ use arrow::array::AsArray;
 use arrow::datatypes::{Int64Type, UInt64Type};
 
 use super::client::Client;
-use super::failure::Trouble;
+use super::failure::RequestError;
 use super::literal;
 use super::schema::stored;
 
-/// How often they are asked.
+/// Interval between two fetches.
 pub(super) const EVERY: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Figures of the table; on a cluster, of one replica of each shard.
+/// Statistics of the table. On a cluster, they cover one replica of each shard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Figures {
     /// Active parts.
     pub(super) parts: u64,
-    /// Rows in them.
+    /// Rows in active parts.
     pub(super) rows: u64,
-    /// Bytes of them on disk.
+    /// Bytes on disk of active parts.
     pub(super) bytes: u64,
-    /// The beginning of the oldest partition; 0 where there is none.
+    /// Start of the oldest partition; 0 if there is none.
     pub(super) oldest_unix_nano: i64,
 }
 
-/// Asks for them; it costs ClickHouse nothing to speak of.
-pub(super) async fn ask(client: &Client) -> Result<Figures, Trouble> {
+/// Fetches the statistics. The query is cheap for ClickHouse.
+pub(super) async fn ask(client: &Client) -> Result<Figures, RequestError> {
     let address = client.address();
     let table = literal::text(stored(address));
     let database = literal::text(&address.database);

@@ -1,4 +1,4 @@
-//! The first rows of several answers.
+//! The first rows of several results.
 
 use arrow::array::RecordBatch;
 use arrow::compute::{
@@ -9,7 +9,7 @@ use spanwise_model::schema::column;
 
 use crate::contract::Order;
 
-/// The columns by which rows are ordered, the greatest first.
+/// The columns that define the order, in descending order.
 pub(super) const fn columns(order: Order) -> &'static [&'static str] {
     match order {
         Order::NewestFirst => &[column::START_UNIX_NANO],
@@ -17,8 +17,7 @@ pub(super) const fn columns(order: Order) -> &'static [&'static str] {
     }
 }
 
-/// The first rows in an order. The batches have the same columns, those of the order
-/// among them.
+/// The first rows in this order. The batches have the same columns, including those of the order.
 pub(super) fn first(
     batches: Vec<RecordBatch>,
     order: Order,

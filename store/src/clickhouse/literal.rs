@@ -1,8 +1,8 @@
-//! Rust values as ClickHouse's SQL has them.
+//! Rust values as literals of ClickHouse's SQL.
 
 use std::fmt::Write as _;
 
-/// A text as a literal.
+/// A text literal.
 pub(super) fn text(value: &str) -> String {
     let mut out = String::with_capacity(value.len() + 2);
     out.push('\'');
@@ -12,7 +12,7 @@ pub(super) fn text(value: &str) -> String {
                 out.push('\\');
                 out.push(character);
             }
-            // A NUL in the text would end it for some.
+            // Some programs treat NUL as the end of the text.
             '\0' => out.push_str("\\0"),
             other => out.push(other),
         }
@@ -21,7 +21,7 @@ pub(super) fn text(value: &str) -> String {
     out
 }
 
-/// Bytes as a literal.
+/// A literal of bytes.
 pub(super) fn bytes(value: &[u8]) -> String {
     let mut out = String::with_capacity(value.len() * 4 + 2);
     out.push('\'');

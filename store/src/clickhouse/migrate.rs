@@ -1,4 +1,4 @@
-//! Brings the tables about, and to this version's form.
+//! Creates the tables and migrates them to this version.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use arrow::array::AsArray;
 use arrow::datatypes::UInt32Type;
 
 use super::client::Client;
-use super::failure::Trouble;
+use super::failure::RequestError;
 use super::literal;
 use super::schema::{self, VERSIONS};
 
 /// The version of the schema that this program writes and reads.
 const VERSION: u32 = 2;
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// On a cluster, every server has to do it.
+/// Timeout on a cluster, where every server must execute the statement.
 const CLUSTER_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Why the tables cannot be used.
+/// Why the tables are not usable.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unprepared {
+pub(super) enum SetupError {
     #[error("{0}")]
-    Trouble(#[from] Trouble),
+    Request(#[from] RequestError),
     #[error(
         "the tables in {place} are of version {found}, made by a newer Spanwise; this one knows \
          versions up to {VERSION}: run that one, or name another database"
@@ -28,18 +28,17 @@ pub(super) enum Unprepared {
     Newer { place: String, found: u32 },
 }
 
-/// Makes what is missing. What is there and of this version is left as it is,
-/// but for how long rows are kept.
+/// Creates missing tables. Tables of this version stay unchanged, except for their retention time.
 pub(super) async fn prepare(
     client: &Client,
     retain_seconds: Option<u64>,
-) -> Result<(), Unprepared> {
+) -> Result<(), SetupError> {
     let address = client.address();
     let timeout = if address.cluster.is_some() { CLUSTER_TIMEOUT } else { TIMEOUT };
     let run = async |statement: &str| client.execute(statement, &[], timeout).await;
     let found = version(client).await?;
     if found > VERSION {
-        return Err(Unprepared::Newer { place: address.to_string(), found });
+        return Err(SetupError::Newer { place: address.to_string(), found });
     }
     let ttl = state(client, retain_seconds).await?;
     if found < VERSION || ttl == Ttl::NoTable {
@@ -47,8 +46,8 @@ pub(super) async fn prepare(
         for statement in schema::create_spans(address, retain_seconds) {
             run(&statement).await?;
         }
-        // Steps from older versions, each to be done twice without harm: several
-        // servers may meet an old table at the same time.
+        // Migrations from older versions. Each is idempotent, because several servers may find an
+        // old table at the same time.
         if found < 2 && ttl != Ttl::NoTable {
             for statement in schema::add_lists(address) {
                 run(&statement).await?;
@@ -56,7 +55,7 @@ pub(super) async fn prepare(
         }
         run(&format!("INSERT INTO {VERSIONS} (version) VALUES ({VERSION})")).await?;
         tracing::info!("the tables in {address} are of version {VERSION} now");
-        // Another server may have been first, and keep spans for another time.
+        // Another server may have created the table with a different retention time.
     }
     if state(client, retain_seconds).await? == Ttl::Other {
         run(&schema::modify_ttl(address, retain_seconds)).await?;
@@ -65,8 +64,8 @@ pub(super) async fn prepare(
     Ok(())
 }
 
-/// The version that is there; 0 where there are no tables.
-async fn version(client: &Client) -> Result<u32, Trouble> {
+/// The version of the existing tables; 0 if there are none.
+async fn version(client: &Client) -> Result<u32, RequestError> {
     let statement = format!("SELECT toUInt32(max(version)) AS version FROM {VERSIONS}");
     match client.read(&statement, &[], 1 << 20, TIMEOUT).await {
         Ok(answer) => Ok(answer
@@ -81,18 +80,18 @@ async fn version(client: &Client) -> Result<u32, Trouble> {
     }
 }
 
-/// How the table of spans is.
+/// The retention time (TTL) of the spans table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ttl {
     NoTable,
-    /// It keeps rows as long as wanted.
+    /// The configured retention time.
     Wanted,
     Other,
 }
 
-async fn state(client: &Client, retain_seconds: Option<u64>) -> Result<Ttl, Trouble> {
+async fn state(client: &Client, retain_seconds: Option<u64>) -> Result<Ttl, RequestError> {
     let table = literal::text(schema::stored(client.address()));
-    // ClickHouse writes the expression as it was given.
+    // ClickHouse stores the expression as it was written.
     let wanted = literal::text(&schema::ttl(retain_seconds).unwrap_or_default());
     let statement = format!(
         "SELECT toUInt32(trim(extract(create_table_query, ' TTL (.*?) SETTINGS ')) = {wanted}) \

@@ -1,15 +1,13 @@
-//! The ClickHouse store: rows live in ClickHouse, and wait here until it has
-//! them.
+//! The ClickHouse store: rows are stored in ClickHouse, and spooled locally until it has them.
 //!
-//! What waits is an [embedded store](crate::embedded) of its own, the spool: a
-//! batch is acknowledged when the spool's log has it, is assembled in the
-//! spool's memory, and goes to ClickHouse once, with its assembled columns.
-//! While ClickHouse is away, the spool's files grow, and everything else goes
-//! on. A question is asked of both; ClickHouse leaves out what the spool still
-//! holds, so that a row is never in an answer twice.
+//! The spool is an [embedded store](crate::embedded). A batch is acknowledged when it is in the
+//! spool's log. It is assembled in the spool's memory and sent to ClickHouse once, with its
+//! assembled columns. While ClickHouse is unavailable, the spool's files grow and everything else
+//! continues. A query asks both. ClickHouse leaves out the rows that are still in the spool, so no
+//! answer contains a row twice.
 //!
 //! ```text
-//! append -> log -> memory -> file -> ClickHouse -> the file goes
+//! append -> log -> memory -> file -> ClickHouse -> the file is removed
 //! ```
 
 mod address;
@@ -53,42 +51,40 @@ use crate::room::Rooms;
 use client::Client;
 use condition::{fulfils, has_any, in_range, not_of, selected, where_all};
 use conform::to_schema;
-use failure::{Kind, Trouble};
+use failure::{Kind, RequestError};
 use figures::Figures;
-use migrate::Unprepared;
+use migrate::SetupError;
 use outbox::Health;
 
-/// Longer than any question of ours takes; people's statements have their own.
+/// Longer than any query of ours takes. Users' statements have their own timeout.
 const READ_TIMEOUT: Duration = Duration::from_secs(40);
-/// ClickHouse itself gives up before.
+/// ClickHouse's own timeout, which is shorter.
 const READ_SECONDS: u64 = 30;
-/// Rows that one answer may have, in bytes: the largest trace that is looked at
-/// has far less.
+/// Maximum bytes of rows in one answer. The largest trace that is read is far smaller.
 const MAX_ANSWER_BYTES: usize = 512 << 20;
-/// Statements that run, or whose answers are in memory, at the same time.
+/// Maximum statements that run, or whose answers are in memory, at the same time.
 const SQL_AT_ONCE: usize = 4;
 const DELETE_TIMEOUT: Duration = Duration::from_secs(120);
-/// A start waits no longer for ClickHouse.
+/// Maximum time to wait for ClickHouse at startup.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
-/// What closing leaves to sending.
+/// Time for sending when the store closes.
 const LAST_SENDING: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// A store in ClickHouse. See the module's description.
 pub struct ClickHouseStore {
     spool: Arc<EmbeddedStore>,
     client: Client,
-    /// For statements of people, and for the program's own.
+    /// Slots for users' statements, and for the program's own.
     rooms: Rooms,
     own_rooms: Rooms,
     retain_seconds: Option<u64>,
-    /// Bytes of files in the spool beyond which senders are refused.
+    /// Maximum bytes of files in the spool. Beyond it, senders are refused.
     spool_max_bytes: u64,
     spooled_bytes: AtomicU64,
     /// Held while files are sent, and while rows are deleted.
     sending: tokio::sync::Mutex<()>,
-    /// Held by readers while they look into the spool, and by the sender while
-    /// it takes a file out: what a reader saw there is what it has ClickHouse
-    /// leave out.
+    /// Held by readers while they read the spool, and by the sender while it removes a file.
+    /// ClickHouse leaves out exactly those rows that the reader found in the spool.
     reading: RwLock<()>,
     health: Mutex<Health>,
     figures: Mutex<Figures>,
@@ -97,12 +93,11 @@ pub struct ClickHouseStore {
 }
 
 impl ClickHouseStore {
-    /// Opens the spool, makes or checks the tables, and begins to send. Needs a
-    /// Tokio runtime. A ClickHouse that cannot be reached is waited for.
+    /// Opens the spool, creates or checks the tables, and starts sending. Needs a Tokio runtime. An
+    /// unreachable ClickHouse is not an error; sending starts when it is available.
     ///
     /// # Errors
-    /// Where the spool cannot be opened, where ClickHouse does not let us in, and
-    /// where its tables are of a newer version.
+    /// If the spool cannot be opened, ClickHouse denies access, or its tables have a newer version.
     pub async fn open(config: ClickHouseConfig) -> Result<Arc<Self>, StoreError> {
         let client = Client::new(config.address).map_err(StoreError::Invalid)?;
         let spool = EmbeddedConfig { spool: true, retain_bytes: None, ..config.spool };
@@ -124,12 +119,12 @@ impl ClickHouseStore {
             outbox: Mutex::new(None),
         });
         let prepared = tokio::time::timeout(OPEN_PATIENCE, store.prepare()).await;
-        match prepared.unwrap_or(Err(Trouble::Late(OPEN_PATIENCE).into())) {
+        match prepared.unwrap_or(Err(RequestError::Late(OPEN_PATIENCE).into())) {
             Ok(()) => {}
-            Err(Unprepared::Trouble(trouble)) if trouble.kind() != Kind::Access => {
+            Err(SetupError::Request(trouble)) if trouble.kind() != Kind::Access => {
                 tracing::warn!("spans wait on this server's disk for now: {trouble}");
             }
-            Err(Unprepared::Trouble(trouble)) => {
+            Err(SetupError::Request(trouble)) => {
                 return Err(StoreError::Invalid(format!("{trouble}; {}", trouble.advice())));
             }
             Err(newer) => return Err(StoreError::Invalid(newer.to_string())),
@@ -139,8 +134,8 @@ impl ClickHouseStore {
         Ok(store)
     }
 
-    /// Makes sure of the tables, once.
-    async fn prepare(&self) -> Result<(), Unprepared> {
+    /// Prepares the tables once.
+    async fn prepare(&self) -> Result<(), SetupError> {
         if !self.health.lock().prepared {
             migrate::prepare(&self.client, self.retain_seconds).await?;
             self.health.lock().prepared = true;
@@ -148,22 +143,22 @@ impl ClickHouseStore {
         Ok(())
     }
 
-    async fn look_at_figures(&self) {
+    async fn update_figures(&self) {
         match figures::ask(&self.client).await {
             Ok(figures) => *self.figures.lock() = figures,
             Err(trouble) => tracing::debug!("the figures stay as they were: {trouble}"),
         }
     }
 
-    /// The inserts of what the spool holds, first and last of each run.
+    /// The insert ids of the spool's files, as first and last of each run.
     fn held(&self) -> Vec<(u64, u64)> {
         let runs = self.spool.held();
         let id = |generation| self.spool.insert_id(generation);
         runs.into_iter().map(|(first, last)| (id(first), id(last))).collect()
     }
 
-    /// Rows that ClickHouse has and that fulfil all conditions of any branch, the first
-    /// of each, in the types of the span schema.
+    /// Rows in ClickHouse that fulfil all conditions of any branch, the first of each branch, in
+    /// the types of the span schema.
     async fn select(
         &self,
         schema: &SchemaRef,
@@ -185,11 +180,11 @@ impl ClickHouseStore {
         ];
         let read = self.client.read(&statement, &settings, MAX_ANSWER_BYTES, READ_TIMEOUT).await;
         let answer = match read {
-            // Nobody has been able to make it yet, and nothing is in it.
+            // The table does not exist yet, so it has no rows.
             Err(trouble) if trouble.is_missing_table() && !self.health.lock().prepared => {
                 return Ok(Vec::new());
             }
-            answer => answer.map_err(Trouble::of_question)?,
+            answer => answer.map_err(RequestError::of_question)?,
         };
         let batches = answer.batches.iter().map(|batch| to_schema(batch, schema));
         batches
@@ -292,7 +287,7 @@ impl Store for ClickHouseStore {
     }
 
     async fn delete(&self, selection: &Selection) -> Result<Deleted, StoreError> {
-        // Nothing moves from the spool to ClickHouse meanwhile.
+        // No rows move from the spool to ClickHouse during the deletion.
         let _sending = self.sending.lock().await;
         let condition = selected(selection);
         let there = self.count_where(&condition).await?;
@@ -306,7 +301,7 @@ impl Store for ClickHouseStore {
         let task = self.outbox.lock().take();
         if let Some(task) = task {
             let outbox = task.abort_handle();
-            // What is on its way when time is up is sent again at the next start.
+            // A file that is in progress when time is up is sent again at the next start.
             let sending = async {
                 let _ = task.await;
                 self.spool.write_settled().await;
@@ -345,8 +340,7 @@ impl Store for ClickHouseStore {
 }
 
 impl ClickHouseStore {
-    /// How many rows there fulfil a condition, but for those that the spool
-    /// still holds.
+    /// Number of rows in ClickHouse that fulfil a condition and are not in the spool.
     async fn count_where(&self, condition: &str) -> Result<u64, StoreError> {
         let conditions = [vec![condition.to_owned()], not_of(&self.held())].concat();
         let statement =
@@ -362,7 +356,7 @@ impl ClickHouseStore {
         }
     }
 
-    /// Deletes rows there; they are gone from every answer when this returns.
+    /// Deletes rows in ClickHouse. No answer contains them once this returns.
     async fn delete_where(&self, condition: &str) -> Result<(), StoreError> {
         let address = self.client.address();
         let statement = format!(
@@ -374,7 +368,7 @@ impl ClickHouseStore {
             [("lightweight_deletes_sync", "2".to_owned()), ("mutations_sync", "2".to_owned())];
         match self.client.execute(&statement, &settings, DELETE_TIMEOUT).await {
             Err(trouble) if trouble.is_missing_table() => Ok(()),
-            done => done.map_err(Trouble::of_question),
+            done => done.map_err(RequestError::of_question),
         }
     }
 }

@@ -1,30 +1,29 @@
-//! Files of the spool on their way to ClickHouse, the oldest first.
+//! Sends the spool's files to ClickHouse, oldest first.
 //!
-//! A file goes in parts, each with a token by which ClickHouse knows it again:
-//! what was sent and never confirmed is sent again, and kept once. A file is
-//! let go when ClickHouse has confirmed all of it.
+//! A file is sent in parts. Each part has a token by which ClickHouse recognises it: an unconfirmed
+//! part is sent again and stored once. The file is removed when ClickHouse has confirmed all parts.
 
 use std::collections::BTreeMap;
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::failure::{Kind, Trouble, pause};
+use super::failure::{Kind, RequestError, pause};
 use super::outgoing::{Days, insert_statement, stream};
 use super::{ClickHouseStore, figures, schema};
 use crate::contract::StoreError;
 use crate::embedded::SpoolFile;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// A part has some ten thousand rows: ClickHouse takes them in a second.
+/// A part has about ten thousand rows, which ClickHouse normally inserts in a second.
 const INSERT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How the way to ClickHouse is.
+/// The state of the connection to ClickHouse.
 #[derive(Debug, Default)]
 pub(super) struct Health {
-    /// Whether the tables have been seen to be right.
+    /// Whether the tables have been checked.
     pub(super) prepared: bool,
-    /// What is wrong now, for the operator.
+    /// The current problem, for the operator.
     pub(super) trouble: Option<String>,
     failures: u32,
     retry_at: Option<Instant>,
@@ -40,7 +39,7 @@ impl Health {
         self.counters.iter().map(|(name, count)| ((*name).to_owned(), *count))
     }
 
-    /// Whether nothing shall be tried now.
+    /// Whether to wait before the next attempt.
     fn is_paused(&self) -> bool {
         self.retry_at.is_some_and(|at| Instant::now() < at)
     }
@@ -77,13 +76,13 @@ pub(super) async fn run(store: Weak<ClickHouseStore>) {
             && looked_at_figures.is_none_or(|at| at.elapsed() >= figures::EVERY)
         {
             looked_at_figures = Some(Instant::now());
-            store.look_at_figures().await;
+            store.update_figures().await;
         }
     }
 }
 
 impl ClickHouseStore {
-    /// Sends what is in files, until there are none or something is wrong.
+    /// Sends all files, until there are none or an error occurs.
     pub(super) async fn send_all(&self) {
         if self.health.lock().is_paused() {
             return;
@@ -103,18 +102,18 @@ impl ClickHouseStore {
         self.health.lock().went_well();
     }
 
-    /// Sends the oldest file, where there is one.
-    async fn send_next(&self) -> Result<Option<()>, Setback> {
-        // Deletion must not meet rows on their way; it waits for one file at most.
+    /// Sends the oldest file, if there is one.
+    async fn send_next(&self) -> Result<Option<()>, SendFailure> {
+        // Deletion must not run while rows are in transit. It waits for at most one file.
         let _sending = self.sending.lock().await;
         let next = self.spool.next_file();
         self.spooled_bytes.store(self.spool.file_bytes(), Ordering::Relaxed);
         let Some(file) = next else { return Ok(None) };
         match self.send(&file).await {
             Ok(()) => {}
-            Err(Unsent::Unreadable) => return Ok(Some(())),
-            Err(Unsent::Trouble(trouble)) => {
-                return Err(Setback {
+            Err(UnsentReason::Unreadable) => return Ok(Some(())),
+            Err(UnsentReason::Request(trouble)) => {
+                return Err(SendFailure {
                     counter: counter_of(trouble.kind()),
                     what: format!(
                         "spans wait on this server's disk: {trouble}; {}",
@@ -124,9 +123,9 @@ impl ClickHouseStore {
                 });
             }
         }
-        // No reader is between what it saw here and what it asks there.
+        // No reader is between reading the spool and asking ClickHouse.
         let _readers = self.reading.write().await;
-        self.spool.let_go(&file).await.map_err(|error| Setback {
+        self.spool.let_go(&file).await.map_err(|error| SendFailure {
             counter: "spool_notes_failed",
             what: format!("spans that ClickHouse has are kept here too: {error}"),
             is_missing_table: false,
@@ -137,7 +136,7 @@ impl ClickHouseStore {
         Ok(Some(()))
     }
 
-    async fn send(&self, file: &SpoolFile) -> Result<(), Unsent> {
+    async fn send(&self, file: &SpoolFile) -> Result<(), UnsentReason> {
         let statement = insert_statement(schema::SPANS);
         let insert_id = self.spool.insert_id(file.generations().1);
         let days = Days::of(file.written_unix_nano(), self.retain_seconds);
@@ -146,11 +145,11 @@ impl ClickHouseStore {
                 Ok(rows) => rows,
                 Err(error) => {
                     tracing::warn!("{error}");
-                    // Where the file is sound, this was the system's mood.
+                    // If the file is intact, the read error was temporary.
                     return Err(if self.spool.set_aside_if_broken(file).await {
-                        Unsent::Unreadable
+                        UnsentReason::Unreadable
                     } else {
-                        Unsent::Trouble(Trouble::Strange(error.to_string()))
+                        UnsentReason::Request(RequestError::Strange(error.to_string()))
                     });
                 }
             };
@@ -158,17 +157,17 @@ impl ClickHouseStore {
                 continue;
             }
             let body = stream(&rows, days, insert_id)
-                .map_err(|error| Unsent::Trouble(Trouble::Strange(error.to_string())))?;
+                .map_err(|error| UnsentReason::Request(RequestError::Strange(error.to_string())))?;
             let settings = [
                 ("async_insert", "0".to_owned()),
                 ("insert_deduplicate", "1".to_owned()),
                 ("insert_deduplication_token", format!("{insert_id:016x}-{part}")),
-                // One block, so that the token stands for all of it.
+                // One block for each part, so that the token covers all of it.
                 ("max_insert_block_size", "10000000".to_owned()),
                 ("min_insert_block_size_rows", "0".to_owned()),
                 ("min_insert_block_size_bytes", "0".to_owned()),
                 ("max_partitions_per_insert_block", "0".to_owned()),
-                // On a cluster, every shard has it before the answer comes.
+                // On a cluster, the insert returns when every shard has the rows.
                 ("distributed_foreground_insert", "1".to_owned()),
             ];
             self.client.insert(&statement, body, &settings, INSERT_TIMEOUT).await?;
@@ -178,22 +177,22 @@ impl ClickHouseStore {
 }
 
 /// Why sending stops for now.
-struct Setback {
+struct SendFailure {
     counter: &'static str,
-    /// For the operator.
+    /// Message for the operator.
     what: String,
     is_missing_table: bool,
 }
 
-enum Unsent {
-    /// The file was broken, and is set aside.
+enum UnsentReason {
+    /// The file was broken and has been set aside.
     Unreadable,
-    Trouble(Trouble),
+    Request(RequestError),
 }
 
-impl From<Trouble> for Unsent {
-    fn from(trouble: Trouble) -> Self {
-        Self::Trouble(trouble)
+impl From<RequestError> for UnsentReason {
+    fn from(trouble: RequestError) -> Self {
+        Self::Request(trouble)
     }
 }
 
@@ -207,7 +206,7 @@ const fn counter_of(kind: Kind) -> &'static str {
     }
 }
 
-/// What senders are told when the spool has no room.
+/// The error for senders when the spool is full.
 pub(super) fn spool_full(spooled: u64, most: u64, trouble: Option<&str>) -> StoreError {
     let why = trouble.unwrap_or("ClickHouse takes spans slower than they come");
     StoreError::Full {

@@ -1,5 +1,4 @@
-//! Rows on their way to ClickHouse: with the columns of its side, as the bytes
-//! of an Arrow stream.
+//! Converts rows for ClickHouse: adds ClickHouse's own columns and encodes an Arrow stream.
 
 use std::sync::Arc;
 
@@ -15,12 +14,12 @@ use spanwise_model::schema::column;
 use super::schema::{DAY, INSERT_ID};
 
 const DAY_NANO: i64 = 86_400_000_000_000;
-/// Without a limit of age, a row this much older than its file lies with it.
+/// Without a maximum age, the partition of a row may be at most this many days older than its file.
 const PAST_DAYS: i64 = 30;
-/// The most partitions that one file may touch.
+/// Maximum partitions for the rows of one file.
 const MOST_PAST_DAYS: i64 = 400;
 
-/// The days on which rows of one file may lie.
+/// The partitions (days) that rows of one file may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Days {
     /// The day on which the file was written, since 1970.
@@ -29,9 +28,9 @@ pub(super) struct Days {
 }
 
 impl Days {
-    /// For a file that was written then, of rows kept for so long. It does not
-    /// depend on when it is asked, so that a row that is sent twice lies in the
-    /// same partition, where ClickHouse sees that it has it.
+    /// The days for a file that was written at this time, with this retention time. They do not
+    /// depend on the current time. So a row that is sent twice gets the same partition, where
+    /// ClickHouse recognises it.
     pub(super) fn of(written_unix_nano: i64, retain_seconds: Option<u64>) -> Self {
         let written = written_unix_nano.div_euclid(DAY_NANO);
         let kept = retain_seconds.and_then(|seconds| i64::try_from(seconds / 86_400 + 1).ok());
@@ -39,7 +38,7 @@ impl Days {
         Self { written, first: written - past }
     }
 
-    /// The day of a row: its start's, or where that makes no sense the file's.
+    /// The day of a row: the day of its start, or the file's day if the start is implausible.
     fn day(self, start_unix_nano: i64) -> i32 {
         let day = start_unix_nano.div_euclid(DAY_NANO);
         let day = if (self.first..=self.written + 1).contains(&day) { day } else { self.written };
@@ -47,7 +46,7 @@ impl Days {
     }
 }
 
-/// The stream of a batch, each row with its day and this insert.
+/// The stream of a batch. Each row gets its day and the insert's id.
 pub(super) fn stream(batch: &RecordBatch, days: Days, insert_id: u64) -> Result<Bytes, ArrowError> {
     let starts: &Int64Array = batch
         .column_by_name(column::START_UNIX_NANO)
@@ -71,7 +70,7 @@ pub(super) fn stream(batch: &RecordBatch, days: Days, insert_id: u64) -> Result<
     Ok(out.into())
 }
 
-/// The statement that takes such a stream.
+/// The statement that inserts such a stream.
 pub(super) fn insert_statement(table: &str) -> String {
     let schema = spanwise_model::schema::span_schema();
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();

@@ -1,10 +1,8 @@
-//! The tables as ClickHouse's SQL has them: the span schema's columns, and two
-//! of ClickHouse's side.
+//! The tables in ClickHouse's SQL: the span schema's columns and two additional ones.
 //!
-//! `partition_day` places a row in a partition. It is the UTC day of the row's start,
-//! unless that start makes no sense: a row from 1970 or 2262 lies with the rows
-//! that it came with, so that no clock of a sender can make partitions.
-//! `insert_id` says which file of which server's spool brought the row.
+//! `partition_day` is the row's partition: the UTC day of the row's start, unless the start is
+//! implausible. A row from 1970 or 2262 gets the day of its file, so that no sender's clock can
+//! create partitions. `insert_id` says which file of which server's spool contained the row.
 
 use arrow::datatypes::{DataType, Field};
 use spanwise_model::schema::{column, span_schema};
@@ -12,40 +10,40 @@ use spanwise_model::schema::{column, span_schema};
 use super::address::Address;
 use super::literal;
 
-/// Which insert brought a row.
+/// Column with the id of the insert that brought the row.
 pub(super) const INSERT_ID: &str = "insert_id";
-/// Its partition.
+/// Column with the row's partition.
 pub(super) const DAY: &str = "partition_day";
-/// The table that is asked.
+/// The table for queries.
 pub(super) const SPANS: &str = "spans";
-/// On a cluster, the table of one server, of which `spans` is the sum.
+/// On a cluster, the table of one server. `spans` is distributed over these.
 pub(super) const LOCAL: &str = "spans_local";
-/// Which versions of the schema were brought about.
+/// Table of the schema versions that were applied.
 pub(super) const VERSIONS: &str = "spanwise_schema";
 
-/// What each part counts of its rows, so that a list of services or operations
-/// is answered from as many rows as there are of these. ClickHouse itself uses it
-/// where a question is of these columns only, and keeps it true as parts are
-/// merged, dropped, replicated, and rows deleted.
+/// Counts of each part's rows by service and operation, so that lists of services and operations
+/// read only as many rows as they return. ClickHouse uses this projection if a query reads only
+/// these columns. It keeps the counts correct when parts are merged, dropped or replicated, and
+/// when rows are deleted.
 const LISTS: &str = "PROJECTION lists (SELECT service, capture, operation, kind, status, \
                      count(), max(start_unix_nano) \
                      GROUP BY service, capture, operation, kind, status)";
-/// A deletion makes the counts of the parts that it touches anew.
+/// A deletion recomputes the counts of the affected parts.
 const COUNTS_AFTER_DELETION: &str = "lightweight_mutation_projection_mode = 'rebuild'";
 
-/// An attribute as one text, for the index over all of them.
+/// Each attribute as one text, for the index over all attributes.
 pub(super) const ATTRIBUTE_PAIRS: &str =
     "arrayMap((k, v) -> concat(k, '=', v.2), mapKeys(attributes), mapValues(attributes))";
 
-/// Rows lie by the minute of their start first.
+/// Rows are sorted by the minute of their start first.
 pub(super) const MINUTE_NANO: i64 = 60_000_000_000;
 
-/// The minute of a time, as an expression.
+/// SQL expression for the minute of a time.
 pub(super) fn minute(unix_nano: &str) -> String {
     format!("intDiv({unix_nano}, {MINUTE_NANO})")
 }
 
-/// Inserts that are remembered, to recognise one that is sent twice.
+/// Number of inserts that ClickHouse remembers, to recognise one that is sent twice.
 const REMEMBERED_INSERTS: u32 = 10_000;
 const REMEMBERED_SECONDS: u32 = 7 * 86_400;
 
@@ -54,13 +52,13 @@ pub(super) const fn stored(address: &Address) -> &'static str {
     if address.cluster.is_some() { LOCAL } else { SPANS }
 }
 
-/// ` ON CLUSTER '…'`, where there is one.
+/// ` ON CLUSTER '…'`, or nothing without a cluster.
 pub(super) fn on_cluster(address: &Address) -> String {
     let cluster = address.cluster.as_deref();
     cluster.map(|name| format!(" ON CLUSTER {}", literal::text(name))).unwrap_or_default()
 }
 
-/// The table of versions. On a cluster, every server has all of it.
+/// The table of versions. On a cluster, every server has a full copy.
 pub(super) fn create_versions(address: &Address) -> String {
     let engine = match address.cluster {
         Some(_) => format!(
@@ -76,7 +74,7 @@ pub(super) fn create_versions(address: &Address) -> String {
     )
 }
 
-/// The tables of spans, in this version.
+/// The tables of spans in the current version.
 pub(super) fn create_spans(address: &Address, retain_seconds: Option<u64>) -> Vec<String> {
     let on_cluster = on_cluster(address);
     let columns: Vec<String> = span_schema()
@@ -119,7 +117,7 @@ pub(super) fn create_spans(address: &Address, retain_seconds: Option<u64>) -> Ve
         trace = column::ASSEMBLED_TRACE_ID,
     )];
     if let Some(cluster) = &address.cluster {
-        // A trace's spans are on one server.
+        // All spans of a trace are on one server.
         statements.push(format!(
             "CREATE TABLE IF NOT EXISTS {SPANS}{on_cluster} AS {LOCAL}\n\
              ENGINE = Distributed({}, {}, {LOCAL}, \
@@ -133,7 +131,7 @@ pub(super) fn create_spans(address: &Address, retain_seconds: Option<u64>) -> Ve
     statements
 }
 
-/// What version 1 lacked. Parts that are there get their counts in the background.
+/// What version 1 lacked. ClickHouse adds the counts of existing parts in the background.
 pub(super) fn add_lists(address: &Address) -> [String; 3] {
     let table = format!("ALTER TABLE {}{}", stored(address), on_cluster(address));
     [
@@ -143,8 +141,8 @@ pub(super) fn add_lists(address: &Address) -> [String; 3] {
     ]
 }
 
-/// When a partition goes: once the last moment of its day is older than what
-/// is to be kept.
+/// The TTL expression: a partition expires when the last moment of its day is older than the
+/// retention time.
 pub(super) fn ttl(retain_seconds: Option<u64>) -> Option<String> {
     let seconds = retain_seconds?.saturating_add(86_400);
     // A DateTime ends in 2106.
@@ -152,7 +150,7 @@ pub(super) fn ttl(retain_seconds: Option<u64>) -> Option<String> {
         .then(|| format!("toDateTime({DAY}, 'UTC') + toIntervalSecond({seconds})"))
 }
 
-/// Sets what [`ttl`] says of a table that is there.
+/// Sets the TTL of an existing table.
 pub(super) fn modify_ttl(address: &Address, retain_seconds: Option<u64>) -> String {
     let table = format!("ALTER TABLE {}{}", stored(address), on_cluster(address));
     match ttl(retain_seconds) {
@@ -183,7 +181,7 @@ fn plain_kind(data_type: &DataType) -> String {
         DataType::Float32 => "Float32".to_owned(),
         DataType::List(item) => format!("Array({})", kind(item)),
         DataType::Map(entries, _) => match entries.data_type() {
-            // Keys of attributes are few.
+            // There are few distinct attribute keys.
             DataType::Struct(entry) if entry.len() == 2 => {
                 format!("Map(LowCardinality({}), {})", kind(&entry[0]), kind(&entry[1]))
             }
@@ -194,14 +192,14 @@ fn plain_kind(data_type: &DataType) -> String {
                 fields.iter().map(|field| format!("{} {}", field.name(), kind(field))).collect();
             format!("Tuple({})", fields.join(", "))
         }
-        // The span schema's other types are texts.
+        // All other types of the span schema are texts.
         _ => "String".to_owned(),
     }
 }
 
 fn codec(field: &Field) -> &'static str {
     match field.name().as_str() {
-        // Nearly all random: packing them costs time and saves nothing.
+        // Nearly random. Compression would cost time and save nothing.
         column::SPAN_ID => " CODEC(NONE)",
         column::START_UNIX_NANO => " CODEC(Delta(8), ZSTD(1))",
         column::DURATION_NANO => " CODEC(T64, ZSTD(1))",
@@ -217,7 +215,7 @@ fn indexes() -> Vec<String> {
         format!("    INDEX start {} TYPE minmax GRANULARITY 1", column::START_UNIX_NANO),
         bloom("assembled_trace", column::ASSEMBLED_TRACE_ID, "0.01"),
         bloom("header_trace", column::TRACE_ID, "0.01"),
-        // One of each row: every bit of a filter counts.
+        // Distinct in each row, so every bit of the filter counts.
         bloom("span", column::SPAN_ID, "0.025"),
         bloom("fragment", column::FRAGMENT_ID, "0.025"),
         bloom("hop", column::REQUEST_TCP_SEQ, "0.025"),
@@ -236,8 +234,8 @@ mod tests {
         text.parse().expect("an address")
     }
 
-    /// What was released must stay: a change here is a new version, with a step
-    /// that brings older tables to it.
+    /// Released versions must not change. A change needs a new version, and a migration of older
+    /// tables.
     #[test]
     fn the_second_version_is_what_it_was() {
         let statements = create_spans(&address("clickhouse://h/d"), Some(7 * 86_400));

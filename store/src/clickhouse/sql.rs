@@ -1,5 +1,4 @@
-//! Statements that people type, run by ClickHouse: it reads and nothing else,
-//! and no statement can lift its limits.
+//! Users' statements, executed by ClickHouse. They can only read, and cannot change their limits.
 
 use std::time::Duration;
 
@@ -7,15 +6,14 @@ use arrow::array::RecordBatch;
 
 use super::client::Client;
 use super::conform::spans_where_they_are;
-use super::failure::{Kind, Trouble};
+use super::failure::{Kind, RequestError};
 use super::schema::{DAY, INSERT_ID};
 use crate::contract::{MAX_ANSWER_BYTES, MAX_STATEMENT_BYTES, SqlAnswer, SqlLimits, StoreError};
 use crate::embedded::engine;
 use crate::room::Rooms;
 
-/// The functions `attribute(attributes, 'key')` and `resource_attribute(resource,
-/// 'key')`, as in the embedded store: how they are written in a statement, and what
-/// they are.
+/// The functions `attribute(attributes, 'key')` and `resource_attribute(resource, 'key')`, as in
+/// the embedded store: how a statement calls them, and how they are defined.
 const FUNCTIONS: [(&str, &str); 2] = [
     (
         "resource_attribute(",
@@ -26,15 +24,15 @@ const FUNCTIONS: [(&str, &str); 2] = [
     ("attribute(", "(m, k) -> if(mapContains(m, k), tupleElement(m[k], 2), NULL) AS attribute"),
 ];
 
-/// How deep a statement may be, and how many elements it may have, also once its
-/// names have been put in: a name may stand for another statement.
+/// Maximum depth and number of elements of a statement, also after its aliases have been expanded.
+/// An alias may stand for another statement.
 const MOST_LEVELS: usize = 500;
 const MOST_ELEMENTS: usize = 50_000;
-/// What ClickHouse makes ready, by its own count; of that as much is read as an
-/// answer may take.
+/// Maximum result bytes as ClickHouse counts them. The client reads at most the maximum size of an
+/// answer.
 const MOST_READY_BYTES: usize = 4 * MAX_ANSWER_BYTES;
 
-/// ClickHouse looks at its clock now and then.
+/// ClickHouse checks its timeout only now and then.
 const STOPS_WITHIN: Duration = Duration::from_secs(2);
 
 /// Runs one statement over the table `spans`.
@@ -55,12 +53,12 @@ pub(super) async fn run(
         return Err(StoreError::Invalid("the statement is empty".to_owned()));
     }
     let settings = [
-        // Nothing is written, no setting is changed, no file or address is read.
+        // No writes, no changes of settings, no access to files or addresses.
         ("readonly", "1".to_owned()),
         ("max_execution_time", format!("{:.3}", limits.timeout.as_secs_f64())),
         ("timeout_before_checking_execution_speed", "0".to_owned()),
         ("max_memory_usage", limits.memory_bytes.to_string()),
-        // One more than is wanted tells whether there are more.
+        // One row more than requested shows whether there are more.
         ("max_result_rows", limits.rows.saturating_add(1).to_string()),
         ("max_result_bytes", MOST_READY_BYTES.to_string()),
         ("result_overflow_mode", "break".to_owned()),
@@ -69,7 +67,7 @@ pub(super) async fn run(
         ("max_parser_depth", MOST_LEVELS.to_string()),
         ("max_ast_elements", MOST_ELEMENTS.to_string()),
         ("max_expanded_ast_elements", MOST_ELEMENTS.to_string()),
-        // SQL's own rules, where ClickHouse's differ.
+        // Standard SQL rules where ClickHouse's differ.
         ("prefer_column_name_to_alias", "1".to_owned()),
         ("join_use_nulls", "1".to_owned()),
         ("union_default_mode", "DISTINCT".to_owned()),
@@ -86,7 +84,7 @@ pub(super) async fn run(
     let (mut rows, mut truncated) = (limits.rows, answer.is_cut);
     let mut batches = Vec::new();
     for batch in answer.batches {
-        // ClickHouse counts whole blocks.
+        // ClickHouse applies limits to whole blocks.
         truncated |= batch.num_rows() > rows;
         let batch = batch.slice(0, batch.num_rows().min(rows));
         rows -= batch.num_rows();
@@ -95,7 +93,7 @@ pub(super) async fn run(
         }
     }
     match answer.schema {
-        // The columns are told even where there are no rows.
+        // Returns the columns even if there are no rows.
         Some(schema) if batches.is_empty() => {
             batches.push(of_spans(statement, &RecordBatch::new_empty(schema))?);
         }
@@ -110,8 +108,8 @@ pub(super) async fn run(
     Ok(SqlAnswer { batches, truncated, room })
 }
 
-/// The answer as every store gives it: `SELECT *` means the columns of spans, not
-/// those that place a row here.
+/// The answer as from every store: `SELECT *` returns the columns of spans, without ClickHouse's
+/// own columns.
 fn of_spans(statement: &str, batch: &RecordBatch) -> Result<RecordBatch, StoreError> {
     let is_meant = |name: &str| ![DAY, INSERT_ID].contains(&name) || statement.contains(name);
     let fields = batch.schema_ref().fields().iter().enumerate();
@@ -121,7 +119,7 @@ fn of_spans(statement: &str, batch: &RecordBatch) -> Result<RecordBatch, StoreEr
     Ok(spans_where_they_are(batch))
 }
 
-/// Puts our functions before the statement's own names, where it uses them.
+/// Prepends the definitions of our functions, if the statement uses them.
 fn with_functions(statement: &str) -> String {
     let trimmed = statement.trim_start();
     let mut rest = trimmed.to_ascii_lowercase();
@@ -130,7 +128,7 @@ fn with_functions(statement: &str) -> String {
     let mut used = Vec::new();
     for (written, function) in FUNCTIONS {
         if rest.contains(written) {
-            // The name of one ends with that of the other.
+            // One function's name is a suffix of the other's.
             rest = rest.replace(written, "");
             used.push(function);
         }
@@ -143,8 +141,8 @@ fn with_functions(statement: &str) -> String {
     }
 }
 
-/// Whose fault it is: the asker's, a limit's, or ClickHouse's.
-fn refused(trouble: Trouble, limits: SqlLimits) -> StoreError {
+/// Maps the error to its cause: the statement, a limit, or ClickHouse.
+fn refused(trouble: RequestError, limits: SqlLimits) -> StoreError {
     let late = || {
         StoreError::Limit(format!(
             "it took longer than {:?}; ask for fewer columns or a shorter time",
@@ -152,11 +150,11 @@ fn refused(trouble: Trouble, limits: SqlLimits) -> StoreError {
         ))
     };
     match (trouble.kind(), &trouble) {
-        (_, Trouble::Late(_) | Trouble::Refused { code: 159 | 160 | 394, .. }) => late(),
+        (_, RequestError::Late(_) | RequestError::Refused { code: 159 | 160 | 394, .. }) => late(),
         (Kind::Limit, _) => StoreError::Limit(format!(
             "it needs more memory than a statement may take; ask for less ({trouble})"
         )),
-        (Kind::Other, Trouble::Refused { message, .. } | Trouble::Strange(message)) => {
+        (Kind::Other, RequestError::Refused { message, .. } | RequestError::Strange(message)) => {
             StoreError::Invalid(format!("{message}. One SELECT over the table `spans` can be run"))
         }
         _ => trouble.of_question(),

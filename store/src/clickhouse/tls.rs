@@ -1,5 +1,5 @@
-//! Connections to ClickHouse, with TLS where the address asks for it, and what
-//! can be wrong with a certificate.
+//! Connections to ClickHouse, with TLS if the address asks for it, and explanations of certificate
+//! errors.
 
 use std::error::Error;
 use std::fs;
@@ -16,10 +16,10 @@ use super::address::{Address, Tls};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What opens connections, with or without TLS, as a request's scheme says.
+/// A connector that opens connections with or without TLS, by the request's scheme.
 ///
 /// # Errors
-/// A sentence, where there are no CA certificates to trust.
+/// If there are no CA certificates to trust.
 pub(super) fn connector(address: &Address) -> Result<HttpsConnector<HttpConnector>, String> {
     let mut plain = HttpConnector::new();
     plain.set_connect_timeout(Some(CONNECT_TIMEOUT));
@@ -39,7 +39,7 @@ pub(super) fn connector(address: &Address) -> Result<HttpsConnector<HttpConnecto
     Ok(builder.enable_http1().wrap_connector(plain))
 }
 
-/// The CAs of the file that is named, or of the system.
+/// The CAs in the configured file, or the system's.
 fn trusted(tls: &Tls) -> Result<RootCertStore, String> {
     let mut store = RootCertStore::empty();
     let Some(path) = &tls.ca else {
@@ -72,18 +72,17 @@ fn trusted(tls: &Tls) -> Result<RootCertStore, String> {
     Ok(store)
 }
 
-/// Why TLS did not come about, where that is what an error comes from.
+/// The reason for a failed TLS handshake, if that is the cause of the error.
 pub(super) fn untrusted(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(tls) = error.downcast_ref::<rustls::Error>() {
-        return Some(told(tls));
+        return Some(message(tls));
     }
-    // An IO error gives as its source what the error that it wraps comes from,
-    // and not that error itself.
+    // `source` of an IO error skips the error that it wraps and returns that error's source.
     let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
     wrapped.and_then(|wrapped| untrusted(wrapped)).or_else(|| error.source().and_then(untrusted))
 }
 
-fn told(error: &rustls::Error) -> String {
+fn message(error: &rustls::Error) -> String {
     use rustls::Error::{InvalidCertificate, InvalidMessage as Unexpected, PeerIncompatible};
     match error {
         InvalidCertificate(CertificateError::UnknownIssuer) => {
@@ -98,7 +97,7 @@ fn told(error: &rustls::Error) -> String {
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
         ) => "its certificate is not valid yet; see the clocks of both machines".to_owned(),
         InvalidCertificate(CertificateError::NotValidForNameContext { expected, presented }) => {
-            // rustls writes DnsName("name").
+            // rustls writes `DnsName("name")`.
             let names = presented.iter().map(|name| name.split('"').nth(1).unwrap_or(name));
             format!(
                 "its certificate is for {}, and not for {}; write one of its names in the address",

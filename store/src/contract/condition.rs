@@ -1,62 +1,61 @@
-//! What the attributes of a row shall be like.
+//! Conditions on the attributes of a row.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// A condition on the values that a row has of one key: that of the span's own
-/// attribute (the first, where the key comes more than once), and that of its
-/// resource, which also holds the labels of the process. A row may have both.
+/// A condition on the values of one key. A row may have two values: that of the span's own
+/// attribute (the first, if the key occurs more than once), and that of its resource, which
+/// includes the labels of the process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttributeCondition {
     /// The attribute's key.
     pub key: String,
-    /// What shall hold of its values.
+    /// The test of the key's values.
     pub test: AttributeTest,
 }
 
-/// What shall hold of the values of a key. The text of a value is what is shown of
-/// it: a string itself, or a number, a flag or JSON as it is written.
+/// A test of the values of a key. A value's text is what is displayed: the string itself, or the
+/// JSON text of a number, a boolean or a JSON value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AttributeTest {
-    /// One of them has this text, or is this number: `3`, `3.0` and `3e0` are the
-    /// same of an integer or a double, and so are `0` and `-0.0`. A string has just
-    /// its one text.
+    /// A value has this text or is this number. For integers and doubles, `3`, `3.0` and `3e0` are
+    /// the same, and so are `0` and `-0.0`. A string equals only its exact text.
     Equal(String),
-    /// There is one, and none is [equal](Self::Equal).
+    /// There is a value, and none is [equal](Self::Equal).
     NotEqual(String),
-    /// One is a number less than this. A string that reads as a number counts as
-    /// one, since some senders know only strings; the same holds of those below.
+    /// A value is a number less than this. A string that can be parsed as a number counts as one,
+    /// since some senders only send strings. The same is true of the tests below.
     Less(Number),
-    /// One is a number of at most this.
+    /// A value is a number less than or equal to this.
     LessOrEqual(Number),
-    /// One is a number greater than this.
+    /// A value is a number greater than this.
     Greater(Number),
-    /// One is a number of at least this.
+    /// A value is a number greater than or equal to this.
     GreaterOrEqual(Number),
-    /// The text of one contains this, whatever the case of either.
+    /// A value's text contains this, ignoring case.
     Contains(String),
     /// One of them passes this, or an element of one that is a list; a list within a
     /// list is not looked into, and passes. Only what asks for one value that passes.
     Element(Box<AttributeTest>),
     /// There is one.
     Exists,
-    /// There is none.
+    /// There is no value.
     Absent,
 }
 
-/// A number to compare values with.
+/// A number to compare with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
-    /// A whole one of 64 bits, compared exactly.
+    /// A 64-bit integer, compared exactly.
     Int(i64),
-    /// Any other; finite.
+    /// Any other finite number.
     Double(f64),
 }
 
 impl Number {
-    /// The number that a text reads as; none where it is no finite number.
+    /// Parses a finite number.
     pub fn parse(text: &str) -> Option<Self> {
-        // What does not begin like a number is not read: `inf` and `nan` would be.
+        // Rejects `inf` and `nan`, which the standard parser accepts.
         let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
         if !digits.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
             return None;
@@ -67,7 +66,7 @@ impl Number {
         }
     }
 
-    /// How it stands to another one.
+    /// Compares two numbers.
     pub fn compare(self, other: Self) -> Ordering {
         match (self, other) {
             (Self::Int(one), Self::Int(other)) => one.cmp(&other),
@@ -81,10 +80,10 @@ impl Number {
     }
 }
 
-/// Two to the power of 63, which a double holds exactly.
+/// 2^63, which a double represents exactly.
 const END: f64 = 9_223_372_036_854_775_808.0;
 
-/// How an integer stands to a finite double, without rounding it.
+/// Compares an integer with a finite double, without rounding.
 fn compare(one: i64, other: f64) -> Ordering {
     if other >= END {
         Ordering::Less
@@ -92,15 +91,14 @@ fn compare(one: i64, other: f64) -> Ordering {
         Ordering::Greater
     } else {
         let whole = other.floor();
-        // A whole number between the bounds is converted exactly.
+        // A whole number within the bounds is converted exactly.
         one.cmp(&(whole as i64)).then(if other > whole { Ordering::Less } else { Ordering::Equal })
     }
 }
 
-/// The type number of an attribute that is an integer; see
-/// [`spanwise_model::AttributeValue::type_number`].
+/// The type number of integer attributes; see [`spanwise_model::AttributeValue::type_number`].
 pub(crate) const INT: u8 = 1;
-/// That of one that is a double.
+/// The type number of double attributes.
 pub(crate) const DOUBLE: u8 = 2;
 /// That of one that is a flag.
 const BOOL: u8 = 3;
@@ -108,8 +106,8 @@ const BOOL: u8 = 3;
 pub(crate) const JSON: u8 = 5;
 
 impl AttributeTest {
-    /// Whether a value of this type and text passes. Of [`Self::NotEqual`] and
-    /// [`Self::Absent`] that is what no value shall do.
+    /// Whether a value of this type and text passes. For [`Self::NotEqual`] and [`Self::Absent`],
+    /// this returns whether the value makes the test fail.
     pub(crate) fn passes(&self, type_number: u8, text: &str) -> bool {
         let compared = |with: Number| {
             let number = Number::parse(text).filter(|_| !matches!(type_number, 3..=5));
@@ -136,8 +134,8 @@ impl AttributeTest {
         }
     }
 
-    /// Whether a row fulfils it, given whether it has a value of the key and whether
-    /// one of its values passes.
+    /// Whether a row matches, given whether it has a value of the key and whether one of its values
+    /// passes.
     pub(crate) const fn holds(&self, has: bool, passes: bool) -> bool {
         match self {
             Self::NotEqual(_) => has && !passes,
@@ -179,7 +177,7 @@ impl AttributeTest {
             None => {}
         }
         if texts.iter().any(|text| text == "0.0" || text == "-0.0") {
-            // The two zeros are equal, and written otherwise.
+            // Both zeros are equal but have different texts.
             for zero in ["0", "0.0", "-0.0"] {
                 if !texts.iter().any(|text| text == zero) {
                     texts.push(zero.to_owned());
@@ -239,7 +237,7 @@ mod tests {
         let equal = |wanted: &str, type_number, text: &str| {
             let test = AttributeTest::Equal(wanted.to_owned());
             let passes = test.passes(type_number, text);
-            // The texts by which indexes look for it leave none out.
+            // The texts for index look-ups are complete.
             let texts = test.equal_texts().expect("texts");
             assert!(!passes || texts.iter().any(|it| it == text), "{wanted} {text} {texts:?}");
             passes
@@ -267,7 +265,7 @@ mod tests {
         assert!(!equal("3", STRING, "3.0"));
         assert!(!equal("3.0", STRING, "3"));
         assert!(equal("3.0", STRING, "3.0"));
-        // Beyond what a double tells apart.
+        // Larger than what a double represents exactly.
         assert!(equal("9007199254740993", INT, "9007199254740993"));
         assert!(!equal("9007199254740993", INT, "9007199254740992"));
         assert!(!equal("9007199254740993", DOUBLE, "9007199254740992.0"));

@@ -1,61 +1,59 @@
-//! Bounds and places of the embedded store.
+//! Settings of the embedded store.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::embedded::sql::SqlWorker;
 
-/// What the embedded store is to hold, and where.
+/// Location and limits of the embedded store.
 #[derive(Debug, Clone)]
 pub struct EmbeddedConfig {
-    /// The directory that holds everything; made where absent.
+    /// The data directory. It is created if it does not exist.
     pub directory: PathBuf,
-    /// Memory for rows that are not yet in files; beyond, senders are refused.
+    /// Maximum memory for rows that are not in files yet. Beyond it, senders are refused.
     pub recent_max_bytes: u64,
     /// A generation of the log is closed at this size.
     pub generation_max_bytes: u64,
-    /// And at this age.
+    /// A generation of the log is closed at this age.
     pub generation_max_age: Duration,
     /// A closed generation waits at most this long for assembly.
     pub settle_deadline: Duration,
-    /// Files whose rows are all older than this are removed; `None`: never.
+    /// Files with only older rows are removed. `None` means never.
     pub retain_age: Option<Duration>,
-    /// The oldest files beyond this many bytes are removed; `None`: never.
+    /// The oldest files beyond this many bytes are removed. `None` means never.
     pub retain_bytes: Option<u64>,
-    /// Disk space left to others; with less, senders are refused.
+    /// Minimum free disk space. Below it, senders are refused.
     pub min_free_bytes: u64,
-    /// Files wait for another store, which takes them one by one; none is merged
-    /// with others.
+    /// Whether the store is a spool: another store takes the files one by one, and files are not
+    /// merged.
     pub spool: bool,
-    /// Where files are brought to; `None`: they stay in the directory.
+    /// Object storage for files. `None` means that files stay in the directory.
     pub object_storage: Option<ObjectStorageConfig>,
-    /// How a process is started that runs a statement which somebody has typed;
-    /// `None`: they run in this process, which they can then exhaust or end. Only
-    /// tests can do without.
+    /// How to start the process that runs a user's statement. `None` means that statements run in
+    /// this process, and can then exhaust its memory or crash it. Only tests use `None`.
     pub sql_worker: Option<SqlWorker>,
 }
 
-/// Object storage for files. Credentials, region and endpoint come from the
-/// environment, under the names that each provider's own tools use.
+/// Object storage for files. Credentials, region and endpoint come from the environment variables
+/// that each provider's own tools use.
 #[derive(Debug, Clone)]
 pub struct ObjectStorageConfig {
     /// `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX`, or
     /// `file:///DIRECTORY`.
     pub url: String,
-    /// Disk for copies of what is there.
+    /// Disk space for cached copies.
     pub cache_max_bytes: u64,
-    /// A file is brought there this long after it was written: what is merged
-    /// before is not uploaded for nothing, and what waits goes with this machine.
+    /// A file is uploaded this long after it was written. A shorter time uploads files that are
+    /// merged soon after. Files that are not uploaded yet are lost with this host.
     pub upload_after: Duration,
-    /// The id of the server whose files are taken over.
+    /// The id of a server whose files this one takes over.
     pub take_over: Option<String>,
-    /// What holds instead of the environment, by the environment's names, such as
-    /// `AWS_ENDPOINT_URL`.
+    /// Values that override environment variables, such as `AWS_ENDPOINT_URL`.
     pub options: Vec<(String, String)>,
 }
 
 impl ObjectStorageConfig {
-    /// The defaults, at this address.
+    /// Default settings with this address.
     pub fn new(url: String) -> Self {
         Self {
             url,
@@ -68,7 +66,7 @@ impl ObjectStorageConfig {
 }
 
 impl EmbeddedConfig {
-    /// The defaults, in this directory.
+    /// Default settings with this directory.
     pub fn new(directory: PathBuf) -> Self {
         Self {
             directory,

@@ -1,17 +1,17 @@
-//! Short ways to say what failed.
+//! Short constructors for errors.
 
 use std::error::Error;
 use std::io;
 
 use crate::contract::StoreError;
 
-/// The system refused what `context` says.
+/// An IO error; `context` says what was attempted.
 pub(super) fn io(context: impl Into<String>) -> impl FnOnce(io::Error) -> StoreError {
     let context = context.into();
     move |source| StoreError::Io { context, source }
 }
 
-/// Arrow, Parquet or DataFusion failed at what `context` says.
+/// An error of Arrow, Parquet or DataFusion; `context` says what was attempted.
 pub(crate) fn engine<E>(context: impl Into<String>) -> impl FnOnce(E) -> StoreError
 where
     E: Into<Box<dyn Error + Send + Sync>>,

@@ -1,4 +1,4 @@
-//! The columns by which rows are found at once, read from a batch.
+//! The indexed columns of a batch, and hashes of their values.
 
 use ahash::AHashSet;
 use arrow::array::{
@@ -12,8 +12,8 @@ use spanwise_model::schema::column;
 
 use crate::contract::{Key, TimeRange};
 
-/// A kind of key, as a number to hash with the value. The two trace ids share
-/// one: they are nearly always equal, and then one entry does.
+/// The kind of a key, as a number that is hashed with the value. Both trace ids share one kind,
+/// because they are nearly always equal and then need one entry.
 #[derive(Clone, Copy)]
 enum Kind {
     Trace = 1,
@@ -24,12 +24,12 @@ enum Kind {
     Attribute,
 }
 
-// The hash is part of the file format: it must never change, or files must say
-// by which one they were written. The constants are those of wyhash.
+// The hash function is part of the file format. It must never change, unless files record which one
+// they use. The constants are those of wyhash.
 const SECRET: [u64; 4] =
     [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3, 0x5899_65cc_7537_4cc3];
 
-/// Mixes two numbers, as wyhash does: the halves of their product.
+/// Multiplies two numbers and combines the halves of the product, as wyhash does.
 pub(super) const fn fold(a: u64, b: u64) -> u64 {
     let product = a as u128 * b as u128;
     product as u64 ^ (product >> 64) as u64
@@ -37,8 +37,8 @@ pub(super) const fn fold(a: u64, b: u64) -> u64 {
 
 pub(super) fn hash_bytes(seed: u64, bytes: &[u8]) -> u64 {
     let mut state = seed ^ fold(seed ^ SECRET[0], bytes.len() as u64 ^ SECRET[1]);
-    // The last of them are read from the end back, over what was read before:
-    // never byte by byte, and of no unknown number.
+    // The last bytes are read backwards from the end and overlap earlier ones. This avoids reading
+    // single bytes and variable lengths.
     let (low, high) = if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
         let word = u64::from_le_bytes;
         let (mut low, high) = (word(*first), word(*last));
@@ -65,22 +65,22 @@ fn hash(kind: Kind, value: &[u8]) -> u64 {
     hash_bytes(kind as u64, value)
 }
 
-/// The hash of either trace id.
+/// The hash of a sent or assembled trace id.
 pub(super) fn hash_trace(id: &[u8]) -> u64 {
     hash(Kind::Trace, id)
 }
 
-/// From which the hashes of an attribute's values begin.
+/// The seed for hashes of an attribute's values.
 pub(super) fn attribute_seed(key: &str) -> u64 {
     hash(Kind::Attribute, key.as_bytes())
 }
 
-/// The hash of a value of the attribute that has this seed.
+/// The hash of a value with this attribute seed.
 pub(super) fn hash_value(seed: u64, value: &str) -> u64 {
     hash_bytes(seed, value.as_bytes())
 }
 
-/// The hash of an attribute with its value.
+/// The hash of an attribute's key and value.
 pub(super) fn hash_attribute(key: &str, value: &str) -> u64 {
     hash_value(attribute_seed(key), value)
 }
@@ -94,7 +94,7 @@ fn hop_bytes(request: u32, response: u32) -> [u8; 8] {
     (u64::from(request) << 32 | u64::from(response)).to_be_bytes()
 }
 
-/// The hash under which a key is looked for.
+/// The hash of a key for look-ups.
 pub(super) fn hash_key(key: &Key) -> u64 {
     match key {
         Key::AssembledTrace(id) | Key::Trace(id) => hash(Kind::Trace, &id.0),
@@ -105,7 +105,7 @@ pub(super) fn hash_key(key: &Key) -> u64 {
     }
 }
 
-/// A batch's key columns; a column that the batch lacks matches nothing.
+/// The key columns of a batch. A missing column matches nothing.
 struct Columns<'a> {
     assembled: Option<&'a FixedSizeBinaryArray>,
     traces: Option<&'a FixedSizeBinaryArray>,
@@ -145,15 +145,15 @@ fn bytes_at(array: Option<&FixedSizeBinaryArray>, row: usize) -> Option<&[u8]> {
     array.filter(|array| array.is_valid(row)).map(|array| array.value(row))
 }
 
-/// Tells of both trace ids of every row by their hashes, one after the other. An
-/// id that the same column has in the row before is left out where `once`.
+/// Calls `tell` with the hash of both trace ids of every row. If `once`, an id that equals the
+/// previous row's in the same column is skipped.
 pub(super) fn each_trace(batch: &RecordBatch, once: bool, mut tell: impl FnMut(usize, u64)) {
     let columns = Columns::of(batch);
     let of = |ids: Option<&FixedSizeBinaryArray>| {
         let ids = ids?;
         Some((ids.value_data().as_ptr_range(), ids.nulls().map(|nulls| nulls.buffer().as_ptr())))
     };
-    // Where both are one column, either says all.
+    // If both columns are the same, one is enough.
     let traces = columns.traces.filter(|_| of(columns.traces) != of(columns.assembled));
     for ids in [columns.assembled, traces] {
         let mut before = None;
@@ -167,7 +167,7 @@ pub(super) fn each_trace(batch: &RecordBatch, once: bool, mut tell: impl FnMut(u
     }
 }
 
-/// Tells of every other key of every row by its hash.
+/// Calls `tell` with the hash of every other key of every row.
 pub(super) fn each_key(batch: &RecordBatch, mut tell: impl FnMut(usize, u64)) {
     let columns = Columns::of(batch);
     for row in 0..batch.num_rows() {
@@ -186,7 +186,7 @@ pub(super) fn each_key(batch: &RecordBatch, mut tell: impl FnMut(usize, u64)) {
     }
 }
 
-/// How many keys a batch's rows have, at most.
+/// Maximum number of keys of a batch's rows.
 pub(super) fn key_count(batch: &RecordBatch) -> usize {
     let columns = Columns::of(batch);
     let some =
@@ -199,7 +199,7 @@ pub(super) fn key_count(batch: &RecordBatch) -> usize {
         + some(columns.request_ids.map(|array| array as _))
 }
 
-/// The columns of keys, and of starts.
+/// The key columns and the start.
 pub(super) const COLUMNS: [&str; 8] = [
     column::START_UNIX_NANO,
     column::ASSEMBLED_TRACE_ID,
@@ -211,7 +211,7 @@ pub(super) const COLUMNS: [&str; 8] = [
     column::X_REQUEST_ID,
 ];
 
-/// Several keys, to be looked for together.
+/// A set of keys that are looked up together.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KeySet {
     pub(super) assembled: AHashSet<[u8; 16]>,
@@ -256,7 +256,7 @@ impl KeySet {
         spans.chain(fragments).chain(hops).chain(ids).collect()
     }
 
-    /// The columns that decide.
+    /// The columns that must be compared.
     pub(super) fn columns(&self) -> Vec<&'static str> {
         let mut columns = Vec::new();
         let mut need = |needed: bool, names: &[&'static str]| {
@@ -273,7 +273,7 @@ impl KeySet {
         columns
     }
 
-    /// Which rows have one of the keys, whenever they start.
+    /// The rows with one of the keys, regardless of their start.
     pub(super) fn mask(&self, batch: &RecordBatch) -> BooleanBuffer {
         let columns = Columns::of(batch);
         let mut found = BooleanBufferBuilder::new(batch.num_rows());
@@ -300,7 +300,7 @@ impl KeySet {
     }
 }
 
-/// Tells of the rows that have one of some ids.
+/// Calls `tell` for each row that has one of some ids.
 fn each_of<const BYTES: usize>(
     array: Option<&FixedSizeBinaryArray>,
     wanted: &AHashSet<[u8; BYTES]>,
@@ -310,7 +310,7 @@ fn each_of<const BYTES: usize>(
         !wanted.is_empty() && usize::try_from(array.value_length()) == Ok(BYTES)
     };
     let Some(array) = array.filter(fits) else { return };
-    // Nearly no id is wanted, and of most the last byte says so.
+    // Few ids match, and the last byte already excludes most.
     let last = |id: &[u8; BYTES]| usize::from(id[BYTES - 1]);
     let mut may_be = [false; 256];
     wanted.iter().for_each(|id| may_be[last(id)] = true);
@@ -320,7 +320,7 @@ fn each_of<const BYTES: usize>(
         .for_each(tell);
 }
 
-/// Which rows start in the range.
+/// The rows that start in the range.
 pub(super) fn in_time(batch: &RecordBatch, time: TimeRange) -> BooleanBuffer {
     let starts = starts(batch).filter(|_| time != TimeRange::ALL);
     BooleanBuffer::collect_bool(batch.num_rows(), |row| {
@@ -328,13 +328,12 @@ pub(super) fn in_time(batch: &RecordBatch, time: TimeRange) -> BooleanBuffer {
     })
 }
 
-/// The start column.
+/// The column of starts.
 pub(super) fn starts(batch: &RecordBatch) -> Option<&Int64Array> {
     batch.column_by_name(column::START_UNIX_NANO)?.as_primitive_opt::<Int64Type>()
 }
 
-/// The earliest start that makes sense: a clock that was never set says nothing about
-/// how far back spans reach.
+/// The earliest plausible start. A clock that was never set does not say how far back spans reach.
 pub(super) fn oldest(starts: &[i64]) -> Option<i64> {
     starts.iter().copied().filter(|start| !is_past(*start)).min()
 }
@@ -344,8 +343,7 @@ pub(super) fn is_past(start_unix_nano: i64) -> bool {
     ClockFault::of(start_unix_nano, 0, i64::MAX) == Some(ClockFault::Past)
 }
 
-/// Whether a start is in the range; the last instant of time counts as in a
-/// range that ends with it.
+/// Whether a start is in the range. A range that ends at the last instant includes it.
 pub(super) const fn in_range(start: i64, time: TimeRange) -> bool {
     start >= time.from_unix_nano && (start < time.to_unix_nano || time.to_unix_nano == i64::MAX)
 }

@@ -1,18 +1,17 @@
-//! The embedded store: a write-ahead log, rows in memory, Parquet files.
+//! The embedded store: a write-ahead log, rows in memory, and Parquet files.
 //!
-//! A batch goes to the log of the open generation, and into memory once it is
-//! durable; then its sender is told. A generation that is old or large enough
-//! is closed; when its rows have been assembled, it becomes a file, and its log
-//! goes. Generations become files in their order, so that at every moment, and
-//! after every crash, a generation is either in the log or in one file.
+//! A batch is written to the log of the open generation. When it is durable, it is added to memory
+//! and the sender is acknowledged. A generation is closed when it is old or large enough. When its
+//! rows are assembled, it becomes a file and its log is removed. Generations become files in order.
+//! So at any moment, and after any crash, a generation is either in the log or in one file.
 //!
 //! ```text
 //! DIRECTORY/lock                 held by the process that has the store open
 //! DIRECTORY/wal/GENERATION.log   batches that are not in files
-//! DIRECTORY/deletions            what was deleted on request and is still in a file or the log
+//! DIRECTORY/deletions            requested deletions that still affect a file or the log
 //! DIRECTORY/spans/FIRST-LAST.parquet   generations FIRST to LAST
-//! DIRECTORY/heads, DIRECTORY/cache     what is in object storage; see `remote`
-//! DIRECTORY/clock.json           what the clock was; see [`upkeep::clock`]
+//! DIRECTORY/heads, DIRECTORY/cache     files in object storage; see `remote`
+//! DIRECTORY/clock.json           the last known time; see [`upkeep::clock`]
 //! DIRECTORY/spool.json           what another store has taken; see [`EmbeddedConfig::spool`]
 //! ```
 
@@ -55,13 +54,13 @@ use crate::contract::{
     SqlLimits, Store, StoreError, StoreStatus, TimeRange, Unsettled,
 };
 use duplicates::identity::Identities;
-use duplicates::resent::New;
-use duplicates::seen::{Covered, Seen};
+use duplicates::resent::RowsToStore;
+use duplicates::seen::{CoverageStart, RecentIdentities};
 use files::{SpanFile, listing, reader, writer};
 use keys::{KeySet, starts};
 use log::record::Record;
 use log::replay::{self, Next};
-use log::{Taken, Taker, Wal};
+use log::{LogObserver, StoredRows, Wal};
 use recent::chunk::{Chunk, compact, rows_bytes};
 use remote::Remote;
 use state::State;
@@ -70,15 +69,15 @@ use upkeep::deletions::Deletions;
 use upkeep::spool::Note;
 use upkeep::{blocking, now_unix_nano};
 
-/// See the module.
+/// The embedded store. See the module's description.
 pub struct EmbeddedStore {
     config: EmbeddedConfig,
     spans: PathBuf,
     log: PathBuf,
-    // Before the lock, so that the log has ended when the directory is free.
+    // Declared before the lock, so that the log has ended when the directory is unlocked.
     wal: Arc<Wal>,
     state: Arc<Mutex<State>>,
-    /// Told when rows have left memory.
+    /// Notified when rows have left memory.
     room: Notify,
     sql: sql::Engine,
     note: Mutex<Note>,
@@ -88,22 +87,22 @@ pub struct EmbeddedStore {
     remote: Option<Arc<Remote>>,
     upkeep: Mutex<Option<JoinHandle<()>>>,
     identities: Arc<Identities>,
-    covered: Covered,
+    covered: CoverageStart,
     clock: Mutex<Clock>,
-    /// Held by whoever moves rows to a file, and by whoever deletes rows.
+    /// Held while rows move to a file, and while rows are deleted.
     moving: tokio::sync::Mutex<()>,
-    /// Holds the directory for this process.
+    /// Locks the directory for this process.
     lock: Mutex<Option<File>>,
 }
 
 impl EmbeddedStore {
-    /// Opens the directory, replays its log, and begins to write. Needs a Tokio
-    /// runtime, for the work that the store does by itself.
+    /// Opens the directory, replays its log, and starts the background tasks. Needs a Tokio
+    /// runtime.
     ///
     /// # Errors
-    /// Where the directory cannot be made, read or written, or another process
-    /// has it open. Damaged logs and files are no error: what can be read is
-    /// served, and [`Store::status`] tells of the rest.
+    /// If the directory cannot be created, read or written, or another process has it open. Damaged
+    /// logs and files are not errors: everything readable is served, and [`Store::status`] reports
+    /// the rest.
     pub async fn open(config: EmbeddedConfig) -> Result<Arc<Self>, StoreError> {
         let store = blocking("opening the store", move || Self::open_now(config)).await?;
         let store = Arc::new(store);
@@ -160,7 +159,7 @@ impl EmbeddedStore {
         }
         state.origins.restore(&note.origins);
         for file in found.files {
-            // Its end came between the note and its removal.
+            // The file was released, but a crash prevented its removal.
             if note.has_released(file.generations.1) {
                 file.doom();
                 continue;
@@ -169,7 +168,7 @@ impl EmbeddedStore {
             state.deletions.continue_after(file.deletions);
             state.take_file(file);
         }
-        // A deletion must never concern what is written after it.
+        // A deletion must never affect later rows.
         let after_deletions = state.deletions.through_generation() + 1;
         let generation = found.next_generation.max(note.next_generation()).max(after_deletions);
         let next = Next { generation, batch: 1 };
@@ -182,16 +181,18 @@ impl EmbeddedStore {
         let written = written.filter(|written| *written < i64::MAX).max();
         let clock = Clock::open(&config.directory, written, now_unix_nano());
         let identities = Arc::new(identities);
-        let mut seen = Seen::new(config.recent_max_bytes, i64::MIN);
+        let mut seen = RecentIdentities::new(config.recent_max_bytes, i64::MIN);
         let covered = seen.covered();
         let state = Arc::new(Mutex::new(state));
-        let taker = StateTaker { state: Arc::clone(&state), identities: Arc::clone(&identities) };
-        taker.look_again(&mut seen);
-        let taker = Box::new(taker);
-        // Columns, shapes and look-ups begin anew with every row group, so a file has one.
+        let observer =
+            StateObserver { state: Arc::clone(&state), identities: Arc::clone(&identities) };
+        observer.look_again(&mut seen);
+        let observer = Box::new(observer);
+        // Each row group has its own columns, shapes and look-ups. So a generation has at most one
+        // row group.
         let rows = writer::ROW_GROUP_ROWS;
         let wal =
-            Wal::start(log.clone(), next.generation, rows, config.min_free_bytes, seen, taker)
+            Wal::start(log.clone(), next.generation, rows, config.min_free_bytes, seen, observer)
                 .map_err(fault::io("cannot start the log's thread"))?;
         let sql = sql::Engine::new(config.sql_worker.clone());
         Ok(Self {
@@ -216,8 +217,7 @@ impl EmbeddedStore {
         })
     }
 
-    /// Rows that have any of the keys, from memory whole, from files whole or in
-    /// outline.
+    /// Rows with any of the keys: complete from memory, complete or as an outline from files.
     async fn look_up(
         &self,
         keys: &[Key],
@@ -237,7 +237,7 @@ impl EmbeddedStore {
         let look = move || {
             let (mut rows, mut unreadable) = (Vec::new(), Vec::new());
             let outline = outline_wanted.as_ref();
-            // Whole traces are wanted one at a time; of others, their outlines.
+            // Complete traces are read one at a time. Outlines are read of many traces.
             let threads = remote::threads(&looked, outline.is_some());
             let found = parallel::each(&looked, threads, |file| {
                 reader::find_by_keys(file, &set, time, outline)
@@ -258,7 +258,7 @@ impl EmbeddedStore {
                 self.left_out(&unreadable, is_empty)?;
                 Ok(found)
             }
-            // A reader gave up altogether: without the broken file, the others do.
+            // Reading a file failed. Without the broken file, it may succeed.
             Err(error) if !self.set_broken_aside(&files).await => Err(error),
             Err(_) => Box::pin(self.look_up(keys, time, outline)).await,
         }
@@ -266,13 +266,13 @@ impl EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// Everything there is.
+    /// A snapshot of all rows.
     fn snapshot(&self) -> Result<state::Snapshot, StoreError> {
         self.state.lock().snapshot(TimeRange::ALL)
     }
 
-    /// Where a statement failed because of a broken file, it is worth another attempt
-    /// without that; else the error stays.
+    /// Returns `Ok` if a broken file caused the error and was set aside, so that the statement can
+    /// be tried again. Otherwise returns the error.
     async fn without_broken(&self, error: StoreError) -> Result<(), StoreError> {
         if !matches!(error, StoreError::Engine { .. }) {
             return Err(error);
@@ -288,14 +288,14 @@ impl EmbeddedStore {
     }
 }
 
-/// Moves what the log has made durable into memory.
-struct StateTaker {
+/// Adds rows to memory once the log has made them durable.
+struct StateObserver {
     state: Arc<Mutex<State>>,
     identities: Arc<Identities>,
 }
 
-impl StateTaker {
-    /// A batch is no longer on its way.
+impl StateObserver {
+    /// Removes a batch from the pending ones.
     fn arrived(state: &mut State, bytes: u64, origin: Option<Origin>) {
         state.pending_bytes = state.pending_bytes.saturating_sub(bytes);
         if let Some(origin) = origin {
@@ -304,21 +304,21 @@ impl StateTaker {
     }
 }
 
-impl Taker for StateTaker {
+impl LogObserver for StateObserver {
     fn durable(&self, mut record: Record, twice: u64, bytes: u64, generation: u64) {
         let (reserved_bytes, origin) = (record.memory_bytes, record.origin);
         record.rows = compact(&record.rows);
         if twice > 0 {
             record.memory_bytes = rows_bytes(&record.rows);
         }
-        // Readers wait for the lock, so nothing is made ready under it.
+        // Readers wait for the lock, so the chunk is prepared before taking it.
         let chunk = Chunk::new(record);
         let mut state = self.state.lock();
         Self::arrived(&mut state, reserved_bytes, origin);
         if let Some(origin) = origin {
             state.origins.take(origin);
         }
-        state.taken();
+        state.record_stored();
         if twice > 0 {
             state.count("spans_duplicate", twice);
         }
@@ -327,9 +327,9 @@ impl Taker for StateTaker {
         }
     }
 
-    fn look_again(&self, seen: &mut Seen) {
+    fn look_again(&self, seen: &mut RecentIdentities) {
         let state = self.state.lock();
-        // A clock that was ahead does not make everybody late.
+        // Starts in the future, from clocks that were ahead, must not make all other spans late.
         let newest = state.files.iter().map(|file| file.newest()).max();
         seen.forget(newest.unwrap_or(i64::MIN).min(now_unix_nano()));
         let there = state.recent.rows_there();
@@ -380,7 +380,7 @@ impl Store for EmbeddedStore {
             .map_err(|error| StoreError::Invalid(format!("the batch holds no spans: {error}")))?
             .into_record_batch();
         let rows = rows.with_columns(columns);
-        let New { rows, identities, kept } = self.without_stored(rows, origin).await?;
+        let RowsToStore { rows, identities, kept } = self.without_stored(rows, origin).await?;
         if kept.as_ref().is_some_and(Vec::is_empty) {
             return Ok(Appended::Duplicate);
         }
@@ -390,26 +390,26 @@ impl Store for EmbeddedStore {
         }
         let number = self.next_batch.fetch_add(1, Ordering::Relaxed);
         let record = Record { batch: number, origin, rows, memory_bytes };
-        // Nothing is awaited between the reservation and the log, which gives it
-        // back: a caller that goes away takes nothing with it.
+        // There is no await between the reservation and the log, which releases it. So a cancelled
+        // caller does not leak the reservation.
         let bytes = match record.encode() {
             Ok(bytes) => bytes,
             Err(error) => {
-                StateTaker::arrived(&mut self.state.lock(), memory_bytes, origin);
+                StateObserver::arrived(&mut self.state.lock(), memory_bytes, origin);
                 return Err(fault::engine("cannot encode a batch for the log")(error));
             }
         };
-        let taken = match (self.wal.append(record, bytes, identities).await?, kept) {
-            (Taken::All, None) => return Ok(Appended::Stored { batch: number }),
-            (Taken::All, Some(kept)) => kept,
-            (Taken::Rows(rows), None) => rows,
-            (Taken::Rows(rows), Some(kept)) => {
+        let stored = match (self.wal.append(record, bytes, identities).await?, kept) {
+            (StoredRows::All, None) => return Ok(Appended::Stored { batch: number }),
+            (StoredRows::All, Some(kept)) => kept,
+            (StoredRows::Rows(rows), None) => rows,
+            (StoredRows::Rows(rows), Some(kept)) => {
                 rows.into_iter().map(|row| kept[row as usize]).collect()
             }
         };
-        Ok(match taken.is_empty() {
+        Ok(match stored.is_empty() {
             true => Appended::Duplicate,
-            false => Appended::Partly { batch: number, rows: taken },
+            false => Appended::Partly { batch: number, rows: stored },
         })
     }
 
@@ -510,12 +510,12 @@ impl Store for EmbeddedStore {
         self.closing.store(true, Ordering::Release);
         let task = self.maintenance.lock().take();
         if let Some(task) = task {
-            // It looks at `closing` before it begins anything more.
+            // The task checks `closing` before it begins anything.
             let _ = task.await;
             self.write_settled().await;
             self.clock.lock().note(true);
         }
-        // What waits for object storage waits on the disk.
+        // Files that are not uploaded yet remain on the disk.
         if let Some(task) = self.upkeep.lock().take() {
             task.abort();
         }

@@ -1,15 +1,13 @@
-//! The same with many things at the same time.
+//! Runs the same work on many items in parallel.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// Of local files, where somebody waits for much of them, so many parts are looked at
-/// at the same time.
+/// Threads for local files if a caller waits for much data.
 pub(super) const NEAR_THREADS: usize = 2;
 
-/// What comes of each, in order; by so many threads, of which the calling one is
-/// one.
+/// The result for each item, in order. Uses this many threads including the calling one.
 pub(super) fn each<I: Sync, T: Send>(
     items: &[I],
     threads: usize,

@@ -1,5 +1,5 @@
-//! Files and directories that only their owner may look into, whatever the umask: what
-//! spans say of requests is nobody else's.
+//! Files and directories with access for their owner only, whatever the umask: spans contain data
+//! of requests.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
-/// What group and others may.
+/// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
 const STICKY: u32 = 0o1000;
 
@@ -27,24 +27,24 @@ const NAMES: [&str; 11] = [
     "clock.json",
 ];
 
-/// Options for a file that only its owner may read, where it is made.
+/// Options for files that only the owner can read.
 pub(super) fn options() -> OpenOptions {
     let mut options = File::options();
     options.mode(FILE_MODE);
     options
 }
 
-/// An empty file to be written.
+/// Creates an empty file for writing.
 pub(super) fn create(path: &Path) -> io::Result<File> {
     options().create(true).truncate(true).write(true).open(path)
 }
 
-/// Makes a directory, and those that it is in, where they are absent.
+/// Creates a directory and its missing parents.
 pub(super) fn create_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
 }
 
-/// Writes a file that is there whole or not at all.
+/// Writes a file atomically and durably.
 pub(super) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
@@ -58,8 +58,8 @@ pub(super) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written().inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
-/// Takes from others what they may do with a store's directory and all that is in it.
-/// What cannot be taken, in sentences for the operator.
+/// Removes the permissions of group and others from a store's directory and its contents. Returns
+/// warnings for the operator about what could not be changed.
 pub(super) fn tighten(directory: &Path) -> Vec<String> {
     let mut warnings = Vec::new();
     let Ok(entries) = fs::read_dir(directory) else { return warnings };
@@ -78,7 +78,7 @@ pub(super) fn tighten(directory: &Path) -> Vec<String> {
     if about.mode() & OTHERS == 0 {
         return warnings;
     }
-    // Such as /tmp, or somebody's home.
+    // A directory such as /tmp or a home directory.
     if holds_others || about.mode() & STICKY != 0 {
         warnings.push(format!(
             "{} can be looked into by other users (its mode is {:o}), and stays so, because it \
@@ -89,12 +89,12 @@ pub(super) fn tighten(directory: &Path) -> Vec<String> {
     } else {
         warnings.extend(take_from_others(directory, &about));
     }
-    // One that all of it is about says enough.
+    // One warning is enough if all are similar.
     warnings.truncate(1);
     warnings
 }
 
-/// The same of everything there; links are not followed.
+/// The same for everything in the directory. Symbolic links are not followed.
 fn tighten_all(path: &Path, warnings: &mut Vec<String>) {
     let Ok(about) = fs::symlink_metadata(path) else { return };
     if about.is_symlink() {

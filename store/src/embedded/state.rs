@@ -1,6 +1,5 @@
-//! What the store holds at one moment: rows in memory, files, what was taken
-//! from whom, and what went wrong. One lock guards all of it, so that a reader
-//! never sees a generation twice or not at all.
+//! The state of the store: rows in memory, files, stored origins, and problems. One lock protects
+//! all of it, so that a reader sees each generation exactly once.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -15,41 +14,41 @@ use crate::embedded::upkeep::delete;
 use crate::embedded::upkeep::deletions::Deletions;
 use crate::embedded::{fault, keys};
 
-/// Warnings kept for the operator; older ones are in the process's own log.
+/// Maximum warnings for the operator. Older ones are only in the log output.
 const MAX_WARNINGS: usize = 50;
 
 pub(super) struct State {
     pub(super) recent: Recent,
     /// Oldest generation first.
     pub(super) files: Vec<Arc<SpanFile>>,
-    /// Files that no answer reads until what was deleted of them is known: they
-    /// cannot be read now.
+    /// Files that no answer reads until their deleted rows are known, because they cannot be read
+    /// now.
     pub(super) hidden: Vec<Arc<SpanFile>>,
     pub(super) origins: Origins,
     pub(super) deletions: Deletions,
     /// Whether there are files that only another version can read.
     pub(super) has_unreadable_files: bool,
-    /// Batches on their way through the log.
+    /// Batches that are being written to the log.
     pub(super) pending: HashSet<Origin>,
-    /// Memory of all batches on that way.
+    /// Memory of these batches.
     pub(super) pending_bytes: u64,
     /// Memory of the batches that wait for room.
     pub(super) waiting_bytes: u64,
-    /// When and why a batch was last refused; `None` once one was taken.
+    /// When and why a batch was last refused; `None` after a batch was stored.
     refusal: Option<(Instant, String)>,
-    /// Why no file could be written; `None` once one was.
+    /// Why no file could be written; `None` after a file was written.
     pub(super) file_trouble: Option<String>,
-    /// Why spans are kept that are old by the clock; `None` where it is believed.
+    /// Why spans are kept that are too old by the host's clock; `None` if the clock is trusted.
     pub(super) clock_trouble: Option<String>,
     counters: BTreeMap<&'static str, u64>,
     warnings: Vec<String>,
 }
 
-/// A refusal is shown until spans are taken again, or this long: its sender may
-/// never come back.
+/// A refusal is shown until spans are stored again, or for this long, since its sender may never
+/// return.
 const REFUSAL_SHOWN: Duration = Duration::from_secs(120);
 
-/// What a query reads.
+/// The data for a query.
 pub(super) struct Snapshot {
     pub(super) recent: Vec<Arc<View>>,
     pub(super) files: Vec<Arc<SpanFile>>,
@@ -89,7 +88,7 @@ impl State {
         self.warnings.push(warning);
     }
 
-    /// Notes that a batch was refused for want of room, or because of a failure.
+    /// Records that a batch was refused because the store was full or failed.
     pub(super) fn refused(&mut self, reason: &str) {
         if self.refusal.is_none() {
             tracing::warn!("new spans are refused: {reason}");
@@ -97,8 +96,8 @@ impl State {
         self.refusal = Some((Instant::now(), reason.to_owned()));
     }
 
-    /// Notes that a batch was taken.
-    pub(super) fn taken(&mut self) {
+    /// Records that a batch was stored.
+    pub(super) fn record_stored(&mut self) {
         self.refusal = None;
     }
 
@@ -113,8 +112,7 @@ impl State {
         Ok(Snapshot { recent, files: self.files_in(time) })
     }
 
-    /// Adds a file that was there at the start, without what was deleted since
-    /// it was written.
+    /// Adds an existing file at startup, without rows that were deleted since it was written.
     pub(super) fn take_file(&mut self, file: Arc<SpanFile>) {
         match delete::apply(&file, &self.deletions.after(file.deletions)) {
             Ok(_) => self.files.push(file),
@@ -123,13 +121,13 @@ impl State {
         }
     }
 
-    /// Puts a file among the others, at its place.
+    /// Inserts a file at its position in the order.
     pub(super) fn put(&mut self, file: Arc<SpanFile>) {
         let place = self.files.partition_point(|other| other.generations.0 < file.generations.0);
         self.files.insert(place, file);
     }
 
-    /// Tells of a file that is not served any more, since it is damaged.
+    /// Records a damaged file, which is not served any more.
     pub(super) fn set_file_aside(&mut self, file: &Arc<SpanFile>, reason: &str) {
         file.set_aside();
         self.count("files_broken_set_aside", 1);
@@ -149,7 +147,7 @@ impl State {
         self.files.iter().chain(&self.hidden).any(|file| file.holds(generation))
     }
 
-    /// Takes a file out of the list; whether it was there.
+    /// Removes a file from the list. Returns whether it was there.
     pub(super) fn forget(&mut self, file: &Arc<SpanFile>) -> bool {
         let before = self.files.len();
         self.files.retain(|other| !Arc::ptr_eq(other, file));

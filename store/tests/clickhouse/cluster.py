@@ -1,17 +1,15 @@
-"""A ClickHouse cluster on this machine: two shards of two replicas each, their
-keeper, and ON CLUSTER.
+"""A ClickHouse cluster on this host: two shards of two replicas each, a keeper, and ON CLUSTER.
 
     cluster.py --into DIRECTORY --data DIRECTORY --user USER --password PASSWORD
 
-The servers are ClickHouse 26.7, out of the library that npm's chdb has (see
-node.py); the keeper is Debian's ZooKeeper. What the library lacks is the queue
-through which ON CLUSTER goes: such statements are looked at by a server's own
-parser, and then run as the queue does it, on each server, or on one of each shard
-where it passes a change on to the others.
+The servers are ClickHouse 26.7, from the library in npm's chdb (see node.py). The keeper is
+Debian's ZooKeeper. The library lacks the queue for ON CLUSTER. So such statements are parsed by a
+server's own parser, and then executed as the queue would: on each server, or on one of each shard
+if it replicates the change.
 
-Installs the library into the first directory. Prints `listening on PORT…`, one
-port for each server in the order of shards. A line `kill N` on its standard input
-ends that server, which is answered by `killed`; the end of the input ends all.
+Installs the library into the first directory. Prints `listening on PORT…`, one port for each
+server, ordered by shard. A line `kill N` on standard input kills that server, and `killed` is
+printed. The end of input ends all servers.
 """
 
 import argparse
@@ -39,14 +37,14 @@ INTEGRITY = "sha512-XP97mMqnc5tZpKQywR8N7cLTsHNiTmHr30pC5mzo3jWmukjKn2IBa60c2B/g
 ZOOKEEPER = Path("/usr/share/java/zookeeper.jar")
 SHARDS = [1, 1, 2, 2]
 CLUSTER = "spanwise"
-# Of an interserver interface: see node.py.
+# The address of the interserver interface: see node.py.
 OTHER_HOST = "127.0.0.2"
 ON_CLUSTER = re.compile(r"\sON CLUSTER '[^']*'")
 PATIENCE_SECONDS = 60
 
 
 def install(into):
-    """The library; fetched where it is missing."""
+    """The library, which is downloaded if it is missing."""
     library = into / "package/libchdb.so"
     ready = into / "ready"
     if not ready.exists():
@@ -75,7 +73,7 @@ def free_ports(count):
 
 
 class Server:
-    """A server of the cluster; `everyone` are all of them."""
+    """A server of the cluster. `everyone` contains all servers."""
 
     def __init__(self, number, directory, ports):
         self.number = number
@@ -119,7 +117,7 @@ class Server:
         return "\n".join([line for line in log if "<Fatal>" in line or "<Error>" in line][-60:])
 
     def ask(self, path, headers, body):
-        """Status, headers and body of what it answers."""
+        """Status, headers and body of its response."""
         request = urllib.request.Request(f"http://127.0.0.1:{self.http}{path}", body, headers)
         try:
             with urllib.request.urlopen(request) as answer:
@@ -129,7 +127,7 @@ class Server:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """What stands before a server, for ON CLUSTER's sake."""
+    """A proxy in front of a server that handles ON CLUSTER."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -183,7 +181,7 @@ class Front(ThreadingHTTPServer):
         self.of, self.everyone = of, everyone
 
     def handle_error(self, request, client_address):
-        # Clients that went away are no news.
+        # Ignores clients that disconnected.
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -236,7 +234,7 @@ def main():
         for front in fronts:
             threading.Thread(target=front.serve_forever, daemon=True).start()
         print("listening on", *(front.server_port for front in fronts), flush=True)
-        # Whoever started this has ended when its end of the pipe is closed.
+        # The pipe closes when the parent process ends.
         for line in sys.stdin:
             process = processes[1 + int(line.removeprefix("kill "))]
             process.kill()
@@ -244,7 +242,7 @@ def main():
             print("killed", flush=True)
     finally:
         for server, process in zip(servers, processes[1:]):
-            # What was killed on purpose says nothing.
+            # Servers that were killed on purpose are not reported.
             if process.poll() not in (None, -signal.SIGKILL):
                 print(f"a server ended by itself: {server.last_words()}", file=sys.stderr)
         for process in processes:

@@ -1,19 +1,16 @@
-"""One ClickHouse server of a cluster, out of chDB's library.
+"""One ClickHouse server of a cluster, from chDB's library.
 
     node.py LIBRARY DIRECTORY    (runs until it is killed)
 
-The library holds ClickHouse's own HTTP and native interfaces, which its entry
-for the command line (`query_stable_v2`) opens on SYSTEM START LISTEN. What a
-replica needs on top of them is in the library as well, but only the server's own
-main program turns it on, and that is not there. So this does, in memory, after a
-look that the code is what it is taken for:
+The library contains ClickHouse's own HTTP and native interfaces. Its command-line entry point
+(`query_stable_v2`) opens them on SYSTEM START LISTEN. The library also contains what a replica
+needs, but only the server's main program, which is not included, activates it. So this script
+patches the code in memory, after checking that it is the expected one:
 
-- `Context::getInterserverIOAddress` and `getInterserverScheme` answer where other
-  replicas reach this one: by HTTP, at the second listen host and the HTTP port;
-- `createHandlerFactory` makes the interface for them of the second HTTP interface
-  that is opened;
-- parts are fetched in nobody's name, as by a server that has no
-  `interserver_http_credentials`;
+- `Context::getInterserverIOAddress` and `getInterserverScheme` return where other replicas reach
+  this one: over HTTP, at the second listen host and the HTTP port;
+- `createHandlerFactory` makes the second HTTP interface the interserver interface;
+- parts are fetched without credentials, as by a server without `interserver_http_credentials`;
 - a client that resets its connection ends the connection, not the process.
 """
 
@@ -25,8 +22,8 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
-# Of libchdb.so in @chdb/lib-linux-x64-gnu 26.7.3-stable.1, which install() in
-# cluster.py makes sure of: where things are, and the code that is there.
+# Addresses and expected code in libchdb.so of @chdb/lib-linux-x64-gnu 26.7.3-stable.1, which
+# install() in cluster.py ensures.
 KNOWN = 0x0F20EF00  # query_stable_v2
 ADDRESS = 0x1417C9C0  # Context::getInterserverIOAddress() const
 ADDRESS_CODE = bytes.fromhex("4156534883ec484c8b36490fbe8e67010000")
@@ -94,8 +91,9 @@ def redirect(chdb, host, port):
 
 
 def string(text):
-    """Code that puts a std::string into the caller's place for it; the text is
-    short enough to lie in the string itself."""
+    """Code that puts a std::string into the caller's return slot. The text is short enough for the
+    inline buffer.
+    """
     text = text.encode()
     assert len(text) < STRING - 1
     code = b""
@@ -107,13 +105,14 @@ def string(text):
 
 
 def address(host, port):
-    """Code that makes a std::pair<String, UInt16>."""
+    """Code that creates a std::pair<String, UInt16>."""
     return string(host) + b"\x66\xc7\x47\x18" + struct.pack("<H", port)  # mov word [rdi + 24], port
 
 
 def choose(at):
-    """Code that goes on to an HTTP interface the first time, and to an
-    interserver interface from then on."""
+    """Code that continues with an HTTP interface at the first call, and with an interserver
+    interface later.
+    """
     code = b"\x80\x3d" + struct.pack("<i", 18) + b"\0"  # cmp byte [once], 0
     code += b"\x0f\x85" + relative(at + 13, MAKE_INTERSERVER)  # jne
     code += b"\xc6\x05" + struct.pack("<i", 5) + b"\1"  # mov byte [once], 1

@@ -1,13 +1,13 @@
-"""ClickHouse's HTTP interface over chDB, which is ClickHouse in a library.
+"""ClickHouse's HTTP interface over chDB, which is ClickHouse as a library.
 
-chDB has no server of its own. This gives it as much of the HTTP interface as
-the ClickHouse store uses: a statement as the parameter `query` or as the body,
-other parameters as settings of that statement, Arrow streams both ways, user
-and password in headers, and errors with ClickHouse's codes.
+chDB has no server. This script provides the part of the HTTP interface that the ClickHouse store
+uses: a statement as the parameter `query` or as the body, other parameters as settings of the
+statement, Arrow streams in both directions, user and password in headers, and errors with
+ClickHouse's codes.
 
     shim.py --data DIRECTORY [--port PORT] [--user USER --password PASSWORD]
 
-Prints `listening on PORT`, and ends when its standard input does.
+Prints `listening on PORT`, and ends when its standard input closes.
 """
 
 import argparse
@@ -33,7 +33,7 @@ INSERT = re.compile(r"^\s*(INSERT\s+INTO\s.*?)\s+FORMAT\s+(\w+)\s*$", re.I | re.
 
 
 class Refused(Exception):
-    """An error of ClickHouse: its code and words."""
+    """An error of ClickHouse: code and message."""
 
     def __init__(self, code, message):
         super().__init__(message)
@@ -92,17 +92,17 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Handler)
         self.data = data
         self.account = account
-        # The engine lives as long as any connection to it does.
+        # The engine lives as long as a connection to it exists.
         self.engine = connect(data)
 
     def handle_error(self, request, client_address):
-        # Clients that went away are no news.
+        # Ignores clients that disconnected.
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
     def run(self, parameters, body):
-        """The answer's bytes and their format."""
-        # A connection has settings and a current database of its own.
+        """The bytes of the answer, and their format."""
+        # Each connection has its own settings and current database.
         connection = connect(self.data)
         try:
             connection.query("USE " + "`" + parameters.get("database", "default") + "`")
@@ -113,7 +113,7 @@ class Server(ThreadingHTTPServer):
             statement = parameters.get("query") or body.decode()
             insert = INSERT.match(statement)
             if insert and "query" in parameters:
-                # Not chDB's send_insert, which tells of no error.
+                # Not chDB's send_insert, which reports no errors.
                 with tempfile.NamedTemporaryFile() as file:
                     file.write(body)
                     file.flush()
@@ -139,7 +139,7 @@ def main():
     server = Server(options.port, options.data, (options.user, options.password))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"listening on {server.server_port}", flush=True)
-    # Whoever started this has ended when its end of the pipe is closed.
+    # The pipe closes when the parent process ends.
     sys.stdin.buffer.read()
     os._exit(0)
 

@@ -1,4 +1,4 @@
-//! Damaged files cost no more than what is damaged.
+//! Damage to a file affects only the damaged part.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::support::{
     span_id, until_in_files,
 };
 
-/// A store's log with three batches of ten rows, left as by a kill.
+/// The log of a killed store with three batches of ten rows.
 async fn log_of_three(directory: &Path) -> std::path::PathBuf {
     let store = open(in_memory(directory)).await;
     for n in 0..3u64 {
@@ -34,7 +34,7 @@ async fn a_torn_tail_costs_only_the_last_batch() {
     assert!(counter(&*store, "log_bytes_damaged") > 0);
     let warnings = store.status().warnings.join("\n");
     assert!(warnings.contains("left out"), "{warnings}");
-    // Its sender, who had no answer, sends it again.
+    // The sender got no response and sends it again.
     store.append(batch(20..30), origin(1, 2)).await.expect("stored");
     abandon(store).await;
     let store = open(in_memory(directory.path())).await;
@@ -103,7 +103,7 @@ async fn truncated_and_foreign_files_are_set_aside_at_the_start() {
     let broken = files(&directory.path().join("spans"), ".parquet.broken");
     assert_eq!(broken.len(), 3);
     abandon(store).await;
-    // The next start has nothing to complain of.
+    // The next start reports no problems.
     let store = open(in_memory(directory.path())).await;
     assert_eq!(counter(&*store, "files_broken_set_aside"), 0);
 }
@@ -126,7 +126,7 @@ async fn a_file_of_another_version_is_left_where_it_is() {
     assert_eq!(counter(&*store, "files_unreadable"), 1);
     assert!(store.status().warnings[0].contains("not those of this version"));
     assert!(other.exists());
-    // New files do not take its name.
+    // New files do not reuse its name.
     append(&*store, 30..40).await;
     abandon(store).await;
     let store = open(in_files(directory.path())).await;
@@ -150,7 +150,7 @@ async fn a_file_that_breaks_while_it_is_served_is_set_aside_by_whoever_meets_it(
         let directory = tempfile::tempdir().expect("a directory");
         let paths = three_files(directory.path()).await;
         let store = open(in_memory(directory.path())).await;
-        // The footer, which is in memory, stays; all pages and filters go.
+        // All pages and filters are destroyed. The footer is in memory.
         let mut bytes = fs::read(&paths[1]).expect("read");
         let footer = bytes.len() - 8;
         let length = u32::from_le_bytes(bytes[footer..footer + 4].try_into().unwrap()) as usize;
@@ -160,7 +160,7 @@ async fn a_file_that_breaks_while_it_is_served_is_set_aside_by_whoever_meets_it(
         let found = match ask {
             Ask::Find => numbers(&everything(&*store).await),
             Ask::Service => {
-                // Shapes, in a file of their own, are sound: the rows say who has them.
+                // The shapes file is intact, and says which rows match.
                 wanted.retain(|n| n % 3 == 0);
                 numbers(&of_cart(&*store).await)
             }
@@ -185,7 +185,7 @@ async fn a_file_that_breaks_while_it_is_served_is_set_aside_by_whoever_meets_it(
     }
 }
 
-/// The spans of one service, every third.
+/// The spans of one service: every third one.
 async fn of_cart(store: &dyn Store) -> Vec<arrow::array::RecordBatch> {
     let predicate = Predicate { service: Some("cart".to_owned()), ..Predicate::default() };
     let query = Query {
@@ -207,7 +207,7 @@ async fn random_damage_to_a_file_panics_nothing() {
     let sound = fs::read(&paths[1]).expect("read");
     for round in 0..25 {
         let mut bytes = sound.clone();
-        // Every other time in what the file says of itself, or it is rarely hit.
+        // Every second round damages the metadata, which is rarely hit at random.
         let first = if round % 2 == 0 { 0 } else { bytes.len() - footer_bytes(&bytes) };
         for _ in 0..1 + round % 8 {
             let at = random.random_range(first..bytes.len());
@@ -229,13 +229,13 @@ async fn random_damage_to_a_file_panics_nothing() {
     }
 }
 
-/// The bytes of a Parquet file's footer, with its length and the magic number.
+/// The size of a Parquet file's footer, including its length and the magic number.
 fn footer_bytes(file: &[u8]) -> usize {
     let length = &file[file.len() - 8..file.len() - 4];
     u32::from_le_bytes(length.try_into().expect("four bytes")) as usize + 8
 }
 
-/// Numbers of spans whose other columns may be damaged.
+/// Numbers of spans. Their other columns may be damaged.
 fn ids(batches: &[arrow::array::RecordBatch]) -> Vec<u64> {
     use arrow::array::{Array, AsArray};
     let mut ids: Vec<u64> = batches

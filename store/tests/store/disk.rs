@@ -1,4 +1,4 @@
-//! A full disk, on a small file system that the test mounts for itself.
+//! A full disk: a small file system that the test mounts.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use super::support::{
     until_in_files,
 };
 
-/// A file system of this many KiB, gone when dropped.
+/// A file system of this many KiB. It is unmounted when dropped.
 pub(crate) struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -53,8 +53,7 @@ pub(crate) fn fill(path: &Path) {
     while file.write_all(&[0; 1024]).is_ok() {}
 }
 
-/// A store of its own on the disk, that stores until there is no more room; how
-/// many spans it took.
+/// Fills a store on the disk until there is no more room. Returns the number of spans stored.
 async fn store_until_full(store: &dyn Store) -> (u64, StoreError) {
     for n in 0..100_000 {
         match store.append(batch(n * 50..n * 50 + 50), origin(1, n)).await {
@@ -75,7 +74,7 @@ async fn check_full_disk(config: EmbeddedConfig, ballast: &Path) {
     assert!(*retry_after > Duration::ZERO);
     assert!(counter(&*store, "batches_refused_log_unwritten") > 0);
     assert!(store.status().warnings.iter().any(|warning| warning.contains("are refused")));
-    // It still answers, and refuses without harm.
+    // The store still answers, and refuses cleanly.
     let before: Vec<u64> = (0..taken).collect();
     assert_eq!(numbers(&everything(&*store).await), before);
     for _ in 0..3 {
@@ -83,13 +82,13 @@ async fn check_full_disk(config: EmbeddedConfig, ballast: &Path) {
     }
     let found = store.find_by_keys(&[Key::Span(span_id(3))], TimeRange::ALL).await.expect("found");
     assert_eq!(numbers(&found), [3]);
-    // With room, it goes on by itself.
+    // Once there is room, it continues by itself.
     std::fs::remove_file(ballast).expect("removed");
     let again = store.append(batch(taken..taken + 50), origin(1, taken / 50)).await;
     assert!(again.is_ok(), "{again:?}");
     assert!(!store.status().warnings.iter().any(|warning| warning.contains("are refused")));
     abandon(store).await;
-    // And a restart finds what was acknowledged, once, and nothing else.
+    // A restart finds exactly the acknowledged rows, once each.
     let store = open(EmbeddedConfig { directory, ..config }).await;
     assert_eq!(numbers(&everything(&*store).await), (0..taken + 50).collect::<Vec<_>>());
     assert_eq!(counter(&*store, "log_segments_damaged"), 0, "refused batches leave no trace");

@@ -1,4 +1,4 @@
-//! Files: their form, their merging, and what is kept of them.
+//! Files: their format, merging and retention.
 
 use std::fs::File;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::support::{
 async fn a_trace_lies_in_one_place_and_traces_by_their_start() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(in_memory(directory.path())).await;
-    // Rows of four traces, all mixed, the later ones first.
+    // Rows of four traces, interleaved, in descending order.
     let mixed: Vec<u64> = (0..100).rev().collect();
     let number = append(&*store, mixed.clone()).await;
     let mut rows = Vec::new();
@@ -63,7 +63,7 @@ async fn small_files_are_merged_and_nothing_is_lost_or_doubled() {
     assert_eq!(numbers(&everything(&*store).await), (0..80).collect::<Vec<_>>());
     let spans = directory.path().join("spans");
     until("the parts to go", || files(&spans, ".parquet").len() == 1).await;
-    // A crash between the new file and the end of its parts leaves both.
+    // A crash after writing a merged file leaves it beside its parts.
     let merged = files(&spans, ".parquet").pop().expect("a file");
     abandon(store).await;
     std::fs::copy(&merged, spans.join("000000000003-000000000003.parquet")).expect("copied");
@@ -109,7 +109,7 @@ async fn a_segment_whose_rows_are_in_a_file_is_done_with() {
     assemble(&*store, number, &[0, 1, 2, 3], trace_id(1)).await;
     store.close().await.expect("closed");
     assert!(!segment.exists());
-    // A crash between writing the file and removing the segment leaves both.
+    // A crash after writing a file leaves its log segment.
     std::fs::write(&segment, bytes).expect("written");
     let store = open(in_memory(directory.path())).await;
     assert_eq!(numbers(&everything(&*store).await), [0, 1, 2, 3]);
@@ -132,7 +132,7 @@ async fn deleted_rows_leave_the_disk_and_then_their_deletion_is_forgotten() {
     assert_eq!((after.files, after.file_rows), (3, 200));
     assert!(after.file_bytes < before.file_bytes);
     until("the end of the deletion", || !directory.path().join("deletions").exists()).await;
-    // A file that loses all its rows goes.
+    // A file without remaining rows is removed.
     for service in ["payment", "stock"] {
         store.delete(&Selection::Service(service.into())).await.expect("deleted");
     }
@@ -168,7 +168,7 @@ async fn the_oldest_go_first_where_bytes_are_bounded() {
 #[tokio::test]
 async fn old_files_go_by_age() {
     let directory = tempfile::tempdir().expect("a directory");
-    // All spans of these tests are of a day long past or yet to come.
+    // All test spans have dates in the distant past or the future.
     let config =
         EmbeddedConfig { retain_age: Some(Duration::from_secs(60)), ..in_files(directory.path()) };
     let store = open(config).await;
@@ -219,7 +219,7 @@ async fn a_clock_that_jumps_deletes_nothing_until_somebody_says_that_it_is_right
         println!("skipped: this machine's clock is behind that of the tests");
         return;
     }
-    // When the server last ran, it was an hour after these spans.
+    // The server last ran one hour after these spans.
     let note = super::support::BEGIN_UNIX_NANO + 3600 * super::support::SECOND_NANO;
     let note = format!("{{\"unix_nano\":{note},\"waited_seconds\":0}}");
     std::fs::write(directory.path().join("clock.json"), note).expect("written");
@@ -235,7 +235,7 @@ async fn a_clock_that_jumps_deletes_nothing_until_somebody_says_that_it_is_right
     assert_eq!(numbers(&everything(&*store).await), (0..10).collect::<Vec<_>>());
     store.close().await.expect("closed");
     drop(store);
-    // A restart is no way around it.
+    // A restart does not bypass the check.
     let store = open(config).await;
     let warned = || store.status().warnings.join("\n").contains("clock-is-right");
     until("the warning again", warned).await;
@@ -267,7 +267,7 @@ async fn a_span_from_1970_does_not_tell_how_far_back_spans_reach() {
         assert_eq!(store.status().oldest_unix_nano, oldest);
         abandon(store).await;
     }
-    // As a merge copies it, and as a restart reads it.
+    // Deleted rows are excluded from merges and after restarts.
     let store = open(in_files(directory.path())).await;
     for n in 1..8 {
         append(&*store, n * 10..n * 10 + 10).await;

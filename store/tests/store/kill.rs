@@ -1,5 +1,5 @@
-//! A process that is killed loses nothing that it acknowledged, and doubles
-//! nothing: a real process, killed for real.
+//! A killed process loses nothing that it acknowledged, and duplicates nothing. A real process is
+//! killed.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -17,21 +17,21 @@ use super::support::{
 };
 
 const DIRECTORY: &str = "SPANWISE_TEST_KILLED_DIRECTORY";
-/// Where files are brought to, if anywhere.
+/// Object storage for files, if any.
 const BUCKET: &str = "SPANWISE_TEST_KILLED_BUCKET";
 const FIRST: &str = "SPANWISE_TEST_KILLED_FIRST";
-/// How often it is killed; `make test-kill` says 100.
+/// Number of kills; `make test-kill` sets 100.
 const ROUNDS: &str = "SPANWISE_TEST_KILLS";
 const DEFAULT_ROUNDS: u64 = 10;
-/// Every so many batches, one is deleted again.
+/// One in this many batches is deleted again.
 const DELETE_EVERY: u64 = 60;
-/// Traces of the tests' spans have smaller numbers.
+/// Trace numbers of ordinary test spans are smaller.
 const OWN_TRACES: u64 = 1 << 40;
 const ROWS: u64 = 5;
 const SENDERS: u64 = 4;
 
 fn busy(directory: &Path, bucket: Option<&str>) -> EmbeddedConfig {
-    // Generations, files, merges and uploads all the time, so that kills meet them.
+    // Generations, files, merges and uploads happen all the time, so that kills interrupt them.
     EmbeddedConfig {
         generation_max_age: Duration::from_millis(100),
         settle_deadline: Duration::from_millis(50),
@@ -44,7 +44,7 @@ fn quiet(directory: &Path, bucket: Option<&str>) -> EmbeddedConfig {
     EmbeddedConfig { object_storage, ..in_memory(directory) }
 }
 
-/// The process that is killed: no test by itself.
+/// The process that is killed. Not a test by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "it runs until it is killed, by the test below"]
 async fn child() {
@@ -81,16 +81,16 @@ async fn child() {
 }
 
 fn tell(what: &str, n: u64) {
-    // One write, which the pipe takes whole.
+    // One write call, which the pipe accepts atomically.
     let line = format!("{what} {n}\n");
     std::io::stdout().lock().write_all(line.as_bytes()).expect("told");
 }
 
-/// Batches that the child told of.
+/// Batches that the child reported.
 #[derive(Default)]
 struct Told {
     stored: Vec<u64>,
-    /// Whether the deletion of these was acknowledged.
+    /// Whether the deletion of each batch was acknowledged.
     deletions: BTreeMap<u64, bool>,
 }
 
@@ -103,8 +103,8 @@ impl Drop for Killed {
     }
 }
 
-/// Runs the child until it has acknowledged so many batches, and kills it; what
-/// it told is added.
+/// Runs the child until it has acknowledged this many batches, then kills it. Adds what it reported
+/// to `told`.
 fn run_and_kill(
     (directory, bucket): (&Path, Option<&str>),
     first: u64,
@@ -125,7 +125,7 @@ fn run_and_kill(
     let output = BufReader::new(child.0.stdout.take().expect("a pipe"));
     let enough = told.stored.len() + batches;
     let mut child = Some(child);
-    // What it said until its end counts, also what was in the pipe at the kill.
+    // Reads what was still in the pipe at the kill, too.
     for line in output.lines().map_while(Result::ok) {
         let Some((what, n)) = line.split_once(' ') else { continue };
         let Ok(n) = n.parse::<u64>() else { continue };
@@ -157,7 +157,7 @@ async fn whatever_was_acknowledged_is_there_once_after_a_kill_with_object_storag
     let (directory, bucket) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let url = format!("file://{}", bucket.path().display());
     let found = kill_again_and_again(directory.path(), Some(&url)).await;
-    // All of it comes to be in the bucket, and nothing else does.
+    // Everything reaches the bucket, and there are no leftovers.
     let store = open(in_bucket(directory.path(), &url)).await;
     until_in_files(&*store).await;
     let is_tidy = || {
@@ -171,7 +171,7 @@ async fn whatever_was_acknowledged_is_there_once_after_a_kill_with_object_storag
     assert_eq!(numbers(&everything(&*store).await), found);
 }
 
-/// Numbers of the rows that are there in the end.
+/// Returns the numbers of the final rows.
 async fn kill_again_and_again(directory: &Path, bucket: Option<&str>) -> Vec<u64> {
     let mut last = Vec::new();
     let mut random = rand::rngs::StdRng::seed_from_u64(20_261);
@@ -179,7 +179,7 @@ async fn kill_again_and_again(directory: &Path, bucket: Option<&str>) -> Vec<u64
     let mut both = false;
     for round in 0..rounds() {
         let (before, batches) = (told.stored.len(), random.random_range(1..400));
-        // Numbers of each round are far above those of the one before.
+        // Each round uses much larger numbers than the previous one.
         run_and_kill((directory, bucket), round * 1_000_000, batches, &mut told);
         println!("round {round}: killed after {} batches", told.stored.len() - before);
 
@@ -195,7 +195,7 @@ async fn kill_again_and_again(directory: &Path, bucket: Option<&str>) -> Vec<u64
         let deleted = told.deletions.iter().filter(|(_, done)| **done);
         let back = deleted.flat_map(|(n, _)| rows(n)).find(|row| found.binary_search(row).is_ok());
         assert_eq!(back, None, "round {round}: a deleted row came back");
-        // A batch is there whole or not at all.
+        // A batch is stored completely or not at all.
         assert_eq!(found.len() as u64 % ROWS, 0, "round {round}");
         let status = store.status();
         println!("    {} files, {} rows in the log", status.files, status.recent_rows);

@@ -1,5 +1,5 @@
-//! The contract, as tests that any store must pass. A store that moves rows
-//! about by itself is tested with its rows in every place.
+//! The contract, as tests that every store must pass. A store that moves rows is tested with its
+//! rows in every place.
 
 use std::sync::Arc;
 
@@ -20,29 +20,29 @@ use super::support::{
     in_files, in_memory, numbers, open, origin, span, span_id, spans, trace_id, until_in_files,
 };
 
-/// Where the rows are when they are looked for.
+/// Where the rows are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
-    /// The embedded store's memory.
+    /// In the embedded store's memory.
     Memory,
-    /// Its files.
+    /// In the embedded store's files.
     Files,
-    /// Its files, in object storage.
+    /// In files in object storage.
     Bucket,
-    /// What waits for ClickHouse.
+    /// In the spool of the ClickHouse store.
     Spool,
-    /// ClickHouse.
+    /// In ClickHouse.
     ClickHouse,
-    /// A cluster of it.
+    /// In a ClickHouse cluster.
     Cluster,
 }
 
-/// What outlives a store: where it keeps its rows.
+/// The storage that survives closing a store.
 struct Home {
     place: Place,
     directory: tempfile::TempDir,
     bucket: tempfile::TempDir,
-    /// Of ClickHouse, where rows are kept there.
+    /// The address of ClickHouse, if it is used.
     address: String,
 }
 
@@ -73,7 +73,7 @@ impl Home {
         in_bucket(self.directory.path(), &url)
     }
 
-    /// Opens it so that rows stay in, or go to, another place.
+    /// Opens the store so that rows stay in, or move to, another place.
     async fn open_in(&self, place: Place) -> Arc<dyn Store> {
         let directory = self.directory.path();
         match place {
@@ -93,7 +93,7 @@ impl Home {
 }
 
 impl Place {
-    /// Whether rows stay where assembly reaches them.
+    /// Whether assembly can still annotate rows in this place.
     const fn is_recent(self) -> bool {
         matches!(self, Self::Memory | Self::Spool)
     }
@@ -157,7 +157,7 @@ contract!(
     what_comes_after_a_deletion_stays,
     a_foreign_schema_is_refused,
 );
-// Statements do not see what waits for ClickHouse.
+// Statements do not see the spool.
 contract!(statements_in_memory Memory statements_see_every_row);
 contract!(statements_in_files Files statements_see_every_row);
 contract!(statements_in_object_storage Bucket statements_see_every_row);
@@ -202,7 +202,7 @@ async fn rows_are_found_by_every_key(place: Place) {
     }
     let several = [Key::Span(span_id(2)), hop(2), Key::Trace(trace_id(0)), Key::Span(span_id(79))];
     assert_eq!(by_keys(&*store, &several).await, [1, 2, 3, 79]);
-    // One number of a hop is not enough, nor are those of two hops.
+    // One sequence number is not enough to match, nor are numbers of two different hops.
     assert_eq!(by_keys(&*store, &[Key::TcpSequences(u32::MAX - 2, 4)]).await, [0u64; 0]);
     let crossed = [Key::TcpSequences(u32::MAX - 2, 4), Key::TcpSequences(u32::MAX - 4, 2)];
     assert_eq!(by_keys(&*store, &crossed).await, [0u64; 0]);
@@ -274,7 +274,7 @@ async fn rows_are_found_by_predicate(place: Place) {
     check(Predicate { attributes, ..any() }, &|n| n == 17).await;
     let attributes = vec![has("absent", "")];
     check(Predicate { attributes, ..any() }, &|_| false).await;
-    // As a double is shown, and as people write it.
+    // A double in its displayed form, and in other notations.
     for (shown, holds) in
         [("0.5", true), (".5", true), ("5e-1", true), ("0.50", true), ("5", false)]
     {
@@ -401,7 +401,7 @@ async fn rows_are_counted_by_words_and_intervals(place: Place) {
 async fn the_newest_come_first_and_no_more_than_asked(place: Place) {
     let home = Home::new(place);
     let store = home.open().await;
-    // Rows of different batches lie between one another in time.
+    // The batches' rows interleave in time.
     for first in 0..5 {
         append(&*store, (first..100).step_by(5)).await;
         settle(place, &*store).await;
@@ -425,7 +425,7 @@ async fn the_newest_come_first_and_no_more_than_asked(place: Place) {
         assert_eq!(starts, wanted, "limit {limit}");
         assert!(found.iter().all(|batch| batch.num_columns() == 3));
     }
-    // The longest are the newest, but of one service.
+    // The longest are also the newest, except for one service.
     for limit in [1, 7, 500] {
         let order = Order::LongestFirst;
         let predicate = Predicate { service: Some("stock".into()), ..Predicate::default() };
@@ -455,12 +455,12 @@ async fn a_batch_that_comes_twice_is_stored_once(place: Place) {
     };
     assert!(matches!(send(&*store, 5).await, Appended::Stored { .. }));
     assert_eq!(send(&*store, 5).await, Appended::Duplicate);
-    // An earlier one that was refused before comes later, and is no duplicate.
+    // An earlier batch that was refused arrives later and is no duplicate.
     assert!(matches!(send(&*store, 3).await, Appended::Stored { .. }));
     assert_eq!(send(&*store, 3).await, Appended::Duplicate);
     let other = store.append(batch([100]), origin(2, 5)).await.expect("taken");
     assert!(matches!(other, Appended::Stored { .. }), "another sender's");
-    // Two at the same time, as after a reconnection.
+    // Two at the same time, as after a reconnect.
     let (one, two) = tokio::join!(send(&*store, 9), send(&*store, 9));
     let duplicates = [one, two].iter().filter(|a| **a == Appended::Duplicate).count();
     assert_eq!(duplicates, 1);
@@ -478,7 +478,7 @@ async fn a_batch_that_comes_twice_is_stored_once(place: Place) {
 async fn a_span_that_comes_twice_counts_once(place: Place) {
     let home = Home::new(place);
     let store = home.open().await;
-    // Every other one names a trace.
+    // Every second span has a trace id.
     let send = async |store: &dyn Store, numbers: &[u64]| match store
         .append(batch(numbers.iter().copied()), None)
         .await
@@ -502,7 +502,7 @@ async fn a_span_that_comes_twice_counts_once(place: Place) {
     assert!(!place.is_recent() || what_waits == wanted.len());
     abandon(store).await;
     if !matches!(place, Place::ClickHouse | Place::Cluster) {
-        // ClickHouse is not asked what it has.
+        // ClickHouse is not searched for duplicates.
         let store = home.open().await;
         assert_eq!(send(&*store, &[21, 7, 19]).await, [21]);
         settle(place, &*store).await;
@@ -526,11 +526,11 @@ async fn assembly_is_seen_at_once_and_stays(place: Place) {
     let roots = Predicate { assembled: true, root: true, ..Predicate::default() };
     let roots = store.find(&query(roots)).await.expect("found");
     assert_eq!(numbers(&roots), [0]);
-    // A later result takes the place of an earlier one.
+    // A later result replaces an earlier one.
     assemble(&*store, number, &[0, 1], trace_id(8)).await;
     assert_eq!(by_keys(&*store, &[Key::AssembledTrace(trace_id(7))]).await, [2, 3]);
     assert_eq!(by_keys(&*store, &[Key::AssembledTrace(trace_id(8))]).await, [0, 1]);
-    // What the sender said of rows that assembly has not reached stays.
+    // Sent values stay for rows that assembly has not processed.
     let number = append(&*store, 10..14).await;
     assemble(&*store, number, &[10], trace_id(9)).await;
     let rest = spans(&store.find_by_keys(&[Key::Span(span_id(12))], TimeRange::ALL).await.unwrap());
@@ -598,7 +598,7 @@ async fn old_rows_are_dropped(place: Place) {
     }
     store.drop_before(BEGIN_UNIX_NANO + 15 * SECOND_NANO).await.expect("dropped");
     let left = numbers(&everything(&*store).await);
-    // Only what started before may go, and only in whole files.
+    // Only rows that started before may be dropped, and only whole files.
     assert!(left.ends_with(&(15..30).collect::<Vec<_>>()), "{left:?}");
     if matches!(place, Place::Files | Place::Bucket) {
         assert_eq!(left, (10..30).collect::<Vec<_>>());
@@ -608,13 +608,13 @@ async fn old_rows_are_dropped(place: Place) {
     assert_eq!(numbers(&everything(&*store).await), left, "after a restart");
 }
 
-/// Every way to ask.
+/// Checks the result of every kind of query.
 async fn check_only(place: Place, store: &dyn Store, wanted: &[u64]) {
     assert_eq!(numbers(&everything(store).await), wanted);
     let every_key: Vec<Key> = (0..100).map(|n| Key::Span(span_id(n))).collect();
     assert_eq!(by_keys(store, &every_key).await, wanted);
     if place == Place::Spool {
-        // Statements do not see what waits for ClickHouse.
+        // Statements do not see the spool.
         return;
     }
     let limits = SqlLimits {
@@ -643,7 +643,7 @@ async fn what_is_deleted_is_gone_and_stays_gone(place: Place) {
     let mut left: Vec<u64> = (0..80).filter(|n| n % 3 != 0).collect();
     assert_eq!(deleted, Deleted { rows: 80 - left.len() as u64 });
     check_only(place, &*store, &left).await;
-    // A trace by the id in its headers.
+    // Deletes a trace by the id in its headers.
     let before = left.len();
     left.retain(|n| !(n % 2 == 1 && n / 4 == 11));
     let trace = Selection::Trace(trace_id(11));
@@ -667,7 +667,7 @@ async fn what_comes_after_a_deletion_stays(place: Place) {
     let store = home.open_in(place.recent()).await;
     let first = append(&*store, 0..10).await;
     assemble(&*store, first, &(0..10).collect::<Vec<_>>(), trace_id(1000)).await;
-    // The trace that assembly found, while it is in memory, whole.
+    // Deletes the assembled trace while it is in memory.
     let deleted = store.delete(&Selection::Trace(trace_id(1000))).await.expect("deleted");
     assert_eq!(deleted, Deleted { rows: 10 });
     let second = append(&*store, 10..20).await;
@@ -709,7 +709,7 @@ async fn statements_see_every_row(place: Place) {
     let counts: Vec<i64> = answer
         .iter()
         .flat_map(|batch| {
-            // Signed or not is the engine's own matter.
+            // Whether counts are signed depends on the engine.
             let counts = cast(batch.column(1), &DataType::Int64).expect("a number");
             counts.as_primitive::<Int64Type>().values().to_vec()
         })

@@ -1,5 +1,4 @@
-//! Tests of stores: the contract, run against every implementation, and what
-//! each must survive.
+//! Tests of stores: the contract for every implementation, and failures that each must survive.
 
 mod clickhouse;
 mod damage;

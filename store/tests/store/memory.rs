@@ -1,4 +1,4 @@
-//! Memory for recent rows is bounded, and shared buffers count once.
+//! Memory for recent rows is limited, and shared buffers count once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ async fn full_memory_refuses_until_files_are_written() {
     assert!(reason.contains("MiB for recent spans are taken"), "{reason}");
     assert_eq!(counter(&*store, "batches_refused_memory_full"), 1);
     assert!(store.status().recent_bytes <= 1 << 20);
-    // Memory alone closes the generation, long before its age.
+    // The memory limit closes the generation long before its maximum age.
     until("a file", || store.status().files > 0).await;
     append(&*store, taken..taken + 50).await;
     assert_eq!(numbers(&everything(&*store).await), (0..taken + 50).collect::<Vec<_>>());
@@ -58,7 +58,7 @@ async fn a_batch_off_the_wire_counts_about_as_one_that_was_built() {
     writer.finish().expect("finished");
     let length = stream.len() as u64;
     let mut reader = StreamReader::try_new(std::io::Cursor::new(stream), None).expect("a stream");
-    // All columns of this one are parts of one buffer.
+    // All columns of this batch share one buffer.
     let received = reader.next().expect("one").expect("a batch");
     store.append(received.into(), None).await.expect("stored");
     let bytes = store.status().recent_bytes;
@@ -78,7 +78,7 @@ async fn senders_that_go_away_leave_nothing_reserved() {
         tokio::task::yield_now().await;
         sending.abort();
     }
-    // Each was stored or was not; sent again, each is there once.
+    // Each batch was stored or refused. After sending all again, each is stored once.
     for n in 0..50 {
         store
             .append(batch(n * 10..n * 10 + 10), super::support::origin(1, n))

@@ -1,4 +1,4 @@
-//! What statements may do and what they may not.
+//! What statements may do, and what they may not.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
@@ -13,7 +13,7 @@ use super::support::{append, in_files, in_memory, open, span, spans, until_in_fi
 const LIMITS: SqlLimits =
     SqlLimits { timeout: Duration::from_secs(30), rows: 1000, memory_bytes: 64 << 20 };
 
-/// No test: the process in which statements of the other tests run.
+/// Not a test: the process in which statements of other tests run.
 #[test]
 #[ignore = "a part of other tests"]
 fn worker() {
@@ -121,7 +121,7 @@ async fn limits_hold() {
     let little = SqlLimits { memory_bytes: 4 << 20, ..LIMITS };
     let error = store.sql(large, little).await.expect_err("stopped");
     assert!(matches!(error, StoreError::Limit(_)), "{error:?}");
-    // And it still answers.
+    // The store still answers.
     assert!(store.sql("SELECT 1", LIMITS).await.is_ok());
 }
 
@@ -165,7 +165,7 @@ async fn attributes_that_are_not_named_are_read_where_they_matter() {
     }
 }
 
-/// A store of so many spans.
+/// A store with this many spans.
 async fn with_spans(count: u64) -> (std::sync::Arc<EmbeddedStore>, tempfile::TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(in_memory(directory.path())).await;
@@ -212,7 +212,7 @@ async fn times_in_the_statement_are_kept() {
     }
 }
 
-/// Statements each of which would take gigabytes or minutes, or overflow a stack.
+/// Statements that would each take gigabytes or minutes, or overflow a stack.
 fn attacks() -> Vec<String> {
     let chain = |operand: &str, operator: &str| {
         let count = 60_000 / (operand.len() + operator.len());
@@ -289,12 +289,12 @@ async fn no_statement_hurts_and_each_is_told_why_it_was_refused() {
             }
         }
     };
-    // As many as run at the same time.
+    // As many as may run at the same time.
     let attacks = attacks();
     let (some, others) = attacks.split_at(attacks.len() / 2);
     tokio::join!(try_each(some), try_each(others));
     assert_eq!(texts(&store.sql("SELECT 1", LIMITS).await.expect("answered")), ["1"]);
-    // Workers have limits of their own, which spanwise's tests look at.
+    // Workers have their own limits, which the tests of `spanwise` check.
     let peak = peak_mebibytes();
     assert!(peak < 1024, "this process took {peak} MiB");
 }
@@ -328,7 +328,7 @@ async fn deep_statements_run_up_to_a_bound_that_is_told() {
     let unions = |count: usize| vec!["SELECT n FROM (VALUES (1)) t(n)"; count].join(" UNION ALL ");
     assert_eq!(texts(&store.sql(&unions(20), LIMITS).await.expect("answered")), ["1"; 20]);
     assert!(refusal(&store, &unions(21)).await.contains("more than 60 tables"));
-    // A long list is no depth.
+    // A long list is not deep.
     let list = (0..5_000).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
     let listed = format!("SELECT count(*) FROM spans WHERE duration_nano IN ({list})");
     assert_eq!(texts(&store.sql(&listed, LIMITS).await.expect("answered")), ["5"]);
@@ -363,7 +363,7 @@ async fn plans_are_explained_line_by_line() {
 #[tokio::test]
 async fn scans_that_are_given_up_leave_nothing_behind() {
     let (store, _directory) = with_spans(10).await;
-    // Each step scans the table anew, and reads one row of it.
+    // Each step scans the table again and reads one row.
     let statement = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t, \
                      (SELECT service FROM spans LIMIT 1) WHERE n < 500) SELECT count(*) FROM t";
     assert_eq!(texts(&store.sql(statement, LIMITS).await.expect("answered")), ["500"]);
@@ -407,7 +407,7 @@ async fn answers_are_bounded_in_bytes_and_say_so() {
     let size = |batch: &RecordBatch| batch.column(0).to_data().get_slice_memory_size().unwrap();
     let bytes: usize = answer.iter().map(size).sum();
     assert!(bytes <= MAX_ANSWER_BYTES + (1 << 20), "{bytes}");
-    // As many answers are held at the same time as statements run.
+    // Answers in memory occupy slots like running statements.
     let second = store.sql("SELECT 1", limits).await.expect("answered");
     let waiting = SqlLimits { timeout: Duration::from_millis(50), ..limits };
     let error = store.sql("SELECT 1", waiting).await.expect_err("no room");

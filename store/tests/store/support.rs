@@ -1,4 +1,4 @@
-//! Spans to store, and stores to put them in.
+//! Spans and stores for tests.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -26,12 +26,11 @@ pub(crate) fn span_id(n: u64) -> SpanId {
     SpanId::from_u64(n + 1).expect("not zero")
 }
 
-/// The `n`-th span: every column has a value in some of them, and starts are a
-/// second apart.
+/// The `n`-th span. Every column has a value in some spans, and starts are a second apart.
 pub(crate) fn span(n: u64) -> Span {
     let odd = n % 2 == 1;
     let number = i64::try_from(n).expect("small");
-    // By key, as stores may give them back.
+    // Sorted by key, as stores may return them.
     let attributes = vec![
         ("cached".to_owned(), AttributeValue::Bool(odd)),
         ("http.route".to_owned(), AttributeValue::from(["/cart", "/pay"][(n % 2) as usize])),
@@ -97,7 +96,8 @@ pub(crate) fn span(n: u64) -> Span {
 }
 
 pub(crate) fn batch(numbers: impl IntoIterator<Item = u64>) -> SpanRows {
-    // As a server has it that has taken some thousand spans: rows have templates.
+    // A builder in the state of a server that has received some thousand spans, so that rows have
+    // templates.
     static BUILDER: LazyLock<Mutex<SpanBatchBuilder>> = LazyLock::new(|| {
         let mut builder = SpanBatchBuilder::sharing();
         (0..5_000).for_each(|n| builder.push(&span(n)));
@@ -111,7 +111,7 @@ pub(crate) fn batch(numbers: impl IntoIterator<Item = u64>) -> SpanRows {
     builder.finish_rows().expect("spans make a batch")
 }
 
-/// The spans of some batches, in the order of their ids.
+/// The spans in some batches, sorted by id.
 pub(crate) fn spans(batches: &[RecordBatch]) -> Vec<Span> {
     let mut spans: Vec<Span> = batches
         .iter()
@@ -133,7 +133,7 @@ pub(crate) fn origin(source: u8, sequence: u64) -> Option<Origin> {
     Some(Origin { source: [source; 16], sequence })
 }
 
-/// Stores spans; the batch's number.
+/// Stores spans and returns the batch's number.
 pub(crate) async fn append(store: &dyn Store, numbers: impl IntoIterator<Item = u64>) -> u64 {
     match store.append(batch(numbers), None).await.expect("stored") {
         Appended::Stored { batch } => batch,
@@ -141,7 +141,7 @@ pub(crate) async fn append(store: &dyn Store, numbers: impl IntoIterator<Item = 
     }
 }
 
-/// Puts all rows of a batch into one trace, the first row its root.
+/// Assigns all rows of a batch to one trace. The first row is the root.
 pub(crate) async fn assemble(store: &dyn Store, batch: u64, numbers: &[u64], trace: TraceId) {
     let rows: Vec<Assembled> = (0..)
         .zip(numbers)
@@ -156,7 +156,7 @@ pub(crate) async fn assemble(store: &dyn Store, batch: u64, numbers: &[u64], tra
     store.annotate(&rows).await.expect("annotated");
 }
 
-/// Every span that the store has.
+/// All spans in the store.
 pub(crate) async fn everything(store: &dyn Store) -> Vec<RecordBatch> {
     let query = spanwise_store::Query {
         predicate: spanwise_store::Predicate::default(),
@@ -168,9 +168,9 @@ pub(crate) async fn everything(store: &dyn Store) -> Vec<RecordBatch> {
     store.find(&query).await.expect("found")
 }
 
-/// Statements run in a process of their own here, too: this program, where it is
-/// told to run the test [`super::sql::worker`] and nothing else. What the test
-/// harness prints must not come between, so that takes a third descriptor.
+/// Statements run in a separate process in tests, too: this test program, with only the test
+/// [`super::sql::worker`]. It uses a third descriptor, because the test harness prints to standard
+/// output.
 pub(crate) fn sql_worker() -> SqlWorker {
     let program = std::env::current_exe().expect("this program");
     let start =
@@ -178,7 +178,7 @@ pub(crate) fn sql_worker() -> SqlWorker {
     SqlWorker {
         program: "/bin/sh".into(),
         arguments: vec!["-c".to_owned(), start],
-        // The allocator reserves address space, which is bounded, for every thread.
+        // The allocator reserves address space, which is limited, for every thread.
         environment: vec![("MALLOC_ARENA_MAX".to_owned(), "1".to_owned())],
     }
 }
@@ -202,7 +202,7 @@ pub(crate) fn in_files(directory: &Path) -> EmbeddedConfig {
     }
 }
 
-/// The same, with the files in this bucket at once, and hardly any copies of them.
+/// The same, with files uploaded at once and hardly any local copies.
 pub(crate) fn in_bucket(directory: &Path, url: &str) -> EmbeddedConfig {
     let object_storage = ObjectStorageConfig {
         cache_max_bytes: 64 << 10,
@@ -216,15 +216,14 @@ pub(crate) async fn open(config: EmbeddedConfig) -> Arc<EmbeddedStore> {
     EmbeddedStore::open(config).await.expect("the store opens")
 }
 
-/// Leaves a store without closing it, as a kill does, once what it is doing by
-/// itself has ended.
+/// Drops a store without closing it, as a kill would, after its background work has ended.
 pub(crate) async fn abandon<S: ?Sized>(store: Arc<S>) {
     let left = Arc::downgrade(&store);
     drop(store);
     until("the store to go", || left.strong_count() == 0).await;
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
     let begin = Instant::now();
     while !holds() {
@@ -233,7 +232,7 @@ pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Waits until all rows are in files, and these are where they are to be.
+/// Waits until all rows are in files, and the files are where they should be.
 pub(crate) async fn until_in_files(store: &dyn Store) {
     let begin = Instant::now();
     let is_on_its_way = |status: &StoreStatus| {
@@ -255,7 +254,7 @@ pub(crate) fn counter(store: &dyn Store, name: &str) -> u64 {
     counters.iter().find(|(counter, _)| counter == name).map_or(0, |(_, n)| *n)
 }
 
-/// Files with this ending, sorted.
+/// Files with this suffix, sorted.
 pub(crate) fn files(directory: &Path, ending: &str) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(directory).expect("the directory is there");
     let mut files: Vec<_> = entries

@@ -1,4 +1,4 @@
-//! Spans that are sent twice count once, whatever happened in between.
+//! Spans that are sent twice count once, whatever happens in between.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,8 +21,8 @@ fn trace(n: u64) -> TraceId {
     TraceId([(n / 10) as u8 + 1; 16])
 }
 
-/// The `n`-th span as an SDK sends it. Of ten, two are the halves of one call, with one
-/// id and one start, and two are attempts of a careless program, with one id.
+/// The `n`-th span as an SDK sends it. Of each ten, two are the halves of one call with the same id
+/// and start, and two are attempts of a faulty program with the same id.
 fn sent(n: u64) -> Span {
     let number = n as i64;
     let (id, start, kind) = match n % 10 {
@@ -51,7 +51,7 @@ fn numbers(batches: &[arrow::array::RecordBatch]) -> Vec<u64> {
     all
 }
 
-/// How many rows SQL sees.
+/// The number of rows according to SQL.
 async fn counted(store: &dyn Store) -> i64 {
     let limits = SqlLimits { timeout: Duration::from_secs(30), rows: 10, memory_bytes: 64 << 20 };
     let answer = store.sql("SELECT count(*) FROM spans", limits).await.expect("answered");
@@ -70,7 +70,7 @@ async fn check(store: &dyn Store, wanted: &BTreeSet<u64>) {
     }
 }
 
-/// Sends some spans; those that were stored.
+/// Sends some spans and returns those that were stored.
 async fn send(store: &dyn Store, of_batch: &[u64]) -> Vec<u64> {
     match store.append(rows(of_batch.iter().copied()), None).await.expect("taken") {
         Appended::Stored { .. } => of_batch.to_vec(),
@@ -178,7 +178,7 @@ async fn what_was_let_go_may_come_again() {
         if place == "files" {
             store.drop_before(i64::MAX).await.expect("dropped");
             assert_eq!(numbers(&everything(&*store).await), Vec::<u64>::new());
-            // A look of maintenance later at the latest.
+            // At most one maintenance run later.
             tokio::time::sleep(Duration::from_millis(20)).await;
             assert_eq!(send(&*store, &all).await, all, "let go");
         }
@@ -200,7 +200,7 @@ async fn what_was_refused_is_no_duplicate() {
     check(&*store, &(0..SPANS).collect()).await;
 }
 
-/// What was sent is in a file, too, which is imported under numbers of its own.
+/// The sent spans are also in a file, which is imported with its own batch numbers.
 #[tokio::test]
 async fn what_is_imported_and_sent_counts_once() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -1,5 +1,5 @@
-// Sends the known tree by one of Go's clients: tree CLIENT SERVICE ENDPOINT.
-// Prints the trace's id. See record.go and otap.go for what else it does.
+// Sends the known tree with one of Go's clients: tree CLIENT SERVICE ENDPOINT. Prints the trace's
+// id. See record.go and otap.go for other modes.
 package main
 
 import (

@@ -1,9 +1,8 @@
-// OTAP by the reference implementation: the producer that the Collector's
-// otelarrow exporter runs, on a stream of our own.
+// OTAP with the reference implementation: the producer of the Collector's otelarrow exporter, on
+// our own stream.
 //
-// Besides the known tree it sends spans with everything that spans can have, the
-// same by OTAP and by OTLP, so that what the server shows can be compared; and
-// batches with more texts than a dictionary holds.
+// Besides the known tree it sends spans with all possible contents, over OTAP and over OTLP, to
+// compare what the server shows; and batches with more texts than a dictionary can hold.
 package main
 
 import (
@@ -29,7 +28,7 @@ import (
 	"google.golang.org/grpc/encoding"
 )
 
-// zstdArrow is zstd under the name that the exporter gives it, with its level.
+// zstdArrow is zstd under the exporter's name for it, which includes the level.
 type zstdArrow struct{}
 
 func (zstdArrow) Name() string { return "zstdarrow5" }
@@ -49,8 +48,7 @@ func otapProducer(compressed bool) *arrow_record.Producer {
 	return arrow_record.NewProducerWithOptions(config.WithNoZstd())
 }
 
-// batchOf is what the exporter sends for these spans, with the headers that it
-// adds to them.
+// batchOf returns what the exporter sends for these spans, with its additional headers.
 func batchOf(producer *arrow_record.Producer, traces ptrace.Traces, headers *headerEncoder) (*arrowpb.BatchArrowRecords, error) {
 	batch, err := producer.BatchArrowRecordsFromTraces(traces)
 	if err != nil {
@@ -60,7 +58,7 @@ func batchOf(producer *arrow_record.Producer, traces ptrace.Traces, headers *hea
 	return batch, err
 }
 
-// headerEncoder has the state of a stream's headers.
+// headerEncoder contains the state of a stream's headers.
 type headerEncoder struct {
 	buffer  bytes.Buffer
 	encoder *hpack.Encoder
@@ -86,7 +84,7 @@ func connect(endpoint string) (*grpc.ClientConn, error) {
 	return grpc.NewClient(at.Host, grpc.WithTransportCredentials(insecure.NewCredentials()))
 }
 
-// sendOtap sends batches on one stream; all must be taken.
+// sendOtap sends batches on one stream. All must be accepted.
 func sendOtap(endpoint string, options []grpc.CallOption, compressed bool, batches func(yield func(ptrace.Traces) error) error) error {
 	connection, err := connect(endpoint)
 	if err != nil {
@@ -150,7 +148,7 @@ func sendOtap(endpoint string, options []grpc.CallOption, compressed bool, batch
 	return nil
 }
 
-// sendOtlp sends batches as the Collector's OTLP exporter does.
+// sendOtlp sends batches like the Collector's OTLP exporter.
 func sendOtlp(endpoint string, batches func(yield func(ptrace.Traces) error) error) error {
 	connection, err := connect(endpoint)
 	if err != nil {
@@ -205,7 +203,7 @@ func otapTree(service, endpoint string, compressed bool) (string, error) {
 	return trace.String(), sendOtap(endpoint, options, compressed, one)
 }
 
-// otapEvery prints two traces, the second of which is the first by OTLP.
+// otapEvery prints two traces. The second is the first over OTLP.
 func otapEvery(service, endpoint string) (string, error) {
 	otap, otlp := newNumbered(service, 0xa1), newNumbered(service, 0xa2)
 	if err := sendOtap(endpoint, nil, true, otap.batches); err != nil {

@@ -1,5 +1,5 @@
-// Writes what the reference producer makes of the spans, for tests that run
-// without Go: go run . record DIRECTORY
+// Records the reference producer's output for the spans, for tests that run without Go: go run .
+// record DIRECTORY
 package main
 
 import (
@@ -12,9 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// record writes, for each batch, the spans as an ExportTraceServiceRequest and
-// then as a BatchArrowRecords, each with its length in four bytes before it; and
-// the whole as zstd.
+// record writes, for each batch, the spans as an ExportTraceServiceRequest and then as a
+// BatchArrowRecords, each after its length in four bytes; everything compressed with zstd.
 func record(directory string) error {
 	for name, compressed := range map[string]bool{"plain.otap.zst": false, "compressed.otap.zst": true} {
 		producer, headers := otapProducer(compressed), newHeaderEncoder()

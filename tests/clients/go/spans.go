@@ -1,4 +1,4 @@
-// Spans with everything that a span can have, as batches of one stream.
+// Spans with all possible contents, as batches of one stream.
 package main
 
 import (
@@ -10,11 +10,11 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// The time is of no meaning, and the same in each run.
+// An arbitrary time, the same in each run.
 const began = uint64(1_760_000_000_000_000_000)
 
-// numbered makes the spans of one run: ids count up, below a first byte that
-// tells the traces of one run from those of another.
+// numbered generates the spans of one run. Ids count up. Their first byte distinguishes the traces
+// of runs.
 type numbered struct {
 	service string
 	trace   pcommon.TraceID
@@ -63,7 +63,7 @@ func (n *numbered) id(number uint64) (id pcommon.SpanID) {
 	return id
 }
 
-// everyType puts one attribute of each type; what varies varies with the number.
+// everyType adds one attribute of each type. Variable values depend on the number.
 func everyType(attributes pcommon.Map, number int) {
 	attributes.PutStr("a.text", fmt.Sprint("text ", number%3))
 	attributes.PutStr("a.empty", "")
@@ -84,8 +84,8 @@ func everyType(attributes pcommon.Map, number int) {
 	pairs.PutDouble("one", 1)
 }
 
-// batches are of such shapes that a stream's dictionaries grow, are begun anew
-// with wider keys, and columns come that were not there before.
+// batches have shapes that make a stream's dictionaries grow and restart with wider keys, and that
+// add new columns.
 func (n *numbered) batches(yield func(ptrace.Traces) error) error {
 	for _, batch := range []func(ptrace.Traces){
 		n.plain, n.attributes, n.attributes, n.eventsAndLinks, n.eventsAndLinks, n.manyNames, n.nothing, n.attributes,
@@ -121,7 +121,7 @@ func (n *numbered) attributes(traces ptrace.Traces) {
 			}
 		}
 	}
-	// What is no number is equal as bits and not as a number; the two zeros are the other way round.
+	// NaN is equal as bits but not as a number, and for the two zeros it is the reverse.
 	scope := scope(n.resource(traces, 1), "numbers")
 	for _, number := range []float64{math.NaN(), math.NaN(), 0, math.Copysign(0, -1), 0, math.Inf(1), math.Inf(1)} {
 		n.span(scope, "number").Attributes().PutDouble("a.double", number)
@@ -168,8 +168,7 @@ func (n *numbered) eventsAndLinks(traces ptrace.Traces) {
 	}
 }
 
-// manyNames are more than the 256 that a dictionary of spans' names and of
-// attributes' keys begins with room for.
+// manyNames has more than 256 names and keys, which is the initial capacity of a dictionary.
 func (n *numbered) manyNames(traces ptrace.Traces) {
 	scope := scope(n.resource(traces, 2), "names")
 	for number := range 300 {
@@ -178,7 +177,7 @@ func (n *numbered) manyNames(traces ptrace.Traces) {
 	}
 }
 
-// nothing are spans as bare as they can be.
+// nothing has minimal spans.
 func (n *numbered) nothing(traces ptrace.Traces) {
 	bare := traces.ResourceSpans().AppendEmpty().ScopeSpans().AppendEmpty()
 	for range 3 {
@@ -190,7 +189,7 @@ func (n *numbered) nothing(traces ptrace.Traces) {
 	backwards.SetEndTimestamp(backwards.StartTimestamp() - 1000)
 }
 
-// large are batches whose texts are more than a dictionary of 65,536 holds.
+// large has batches with more texts than a dictionary of 65,536 can hold.
 func (n *numbered) large(yield func(ptrace.Traces) error) error {
 	for range 12 {
 		traces := ptrace.NewTraces()

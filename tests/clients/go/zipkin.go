@@ -1,4 +1,4 @@
-// Zipkin's own client of Go.
+// Zipkin's own Go client.
 package main
 
 import (

@@ -1,6 +1,6 @@
 "use strict";
-// Sends the known tree by one of Node.js' clients: tree.js CLIENT SERVICE
-// ENDPOINT. Prints the trace's id.
+// Sends the known tree with one of Node.js' clients: tree.js CLIENT SERVICE ENDPOINT. Prints the
+// trace's id.
 
 async function openTelemetry(exporter, service) {
   const { SpanKind, SpanStatusCode, ROOT_CONTEXT, trace } = require("@opentelemetry/api");
@@ -45,7 +45,7 @@ async function zipkin(encoder, service, endpoint) {
   const { Annotation, BatchRecorder, ExplicitContext, Tracer, jsonEncoder } = require("zipkin");
   const { HttpLogger } = require("zipkin-transport-http");
   const logger = new HttpLogger({ endpoint, jsonEncoder: jsonEncoder[encoder], httpInterval: 100, fetchImplementation: require("node-fetch") });
-  // Each service has a recorder of its own: one would take the halves for one.
+  // Each service has its own recorder, because one recorder would merge the halves.
   const tracerOf = (localServiceName) =>
     new Tracer({ ctxImpl: new ExplicitContext(), recorder: new BatchRecorder({ logger }), localServiceName, supportsJoin: true });
   const [front, back] = [tracerOf(service), tracerOf(`${service}-back`)];
@@ -77,7 +77,7 @@ async function zipkin(encoder, service, endpoint) {
       front.recordBinary("error", "card declined");
       const joined = back.join(call);
       within(back, joined, "charge", new Annotation.ServerRecv(), new Annotation.ServerSend(), () => {
-        // Version 1 names the service only beside an annotation.
+        // Version 1 names the service only with an annotation.
         local(back, "authorize", () => back.recordBinary("bank", "ours"));
       });
     });

@@ -1,5 +1,6 @@
-"""Sends the known tree by one of Python's clients: tree.py CLIENT SERVICE
-ENDPOINT. Prints the trace's id."""
+"""Sends the known tree with one of Python's clients: tree.py CLIENT SERVICE ENDPOINT. Prints the
+trace's id.
+"""
 
 import sys
 import time
@@ -84,7 +85,7 @@ def jaeger_udp(service, endpoint):
         with tracer.start_active_span("charge", tags={"span.kind": "client"}) as charge:
             charge.span.set_tag("error", True)
             charge.span.log_kv({"event": "error", "error.kind": "card declined"})
-    # It reports in the background, and says nothing when it has.
+    # It reports in the background, without a notification.
     time.sleep(2)
     tracer.close()
     return root.span.trace_id

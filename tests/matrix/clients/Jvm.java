@@ -92,13 +92,13 @@ public class Jvm {
     }
   }
 
-  /** Connections of both versions, and one that ends because the certificate is not known. */
+  /** Connections with both versions, and one that fails because the certificate is unknown. */
   static void handshakes(int port, String file) throws Exception {
     for (String version : new String[] {"TLSv1.2", "TLSv1.3", ""}) {
       SSLContext context = version.isEmpty() ? SSLContext.getDefault() : context(file);
       boolean failed = false;
       try (SSLSocket socket = (SSLSocket) context.getSocketFactory().createSocket("127.0.0.1", port)) {
-        // What is refused in TLS 1.3 is refused where it cannot be seen.
+        // In TLS 1.3, the refusal is encrypted and cannot be seen.
         socket.setEnabledProtocols(new String[] {version.isEmpty() ? "TLSv1.2" : version});
         socket.startHandshake();
         socket.getOutputStream().write("GET /index HTTP/1.1\r\nHost: x\r\n\r\n".getBytes());

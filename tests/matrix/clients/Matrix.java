@@ -91,7 +91,7 @@ public class Matrix {
     if (arguments[0].equals("provide")) {
       provide(port);
     }
-    // It does not connect to loopback addresses that it knows as such: this is 127.0.0.1.
+    // Dubbo does not connect to addresses that it recognises as loopback. This is 127.0.0.1.
     ReferenceConfig<Carts> reference = new ReferenceConfig<>();
     reference.setApplication(application("consumer"));
     reference.setInterface(Carts.class);

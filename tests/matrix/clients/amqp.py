@@ -1,4 +1,4 @@
-"""AMQP 0-9-1: messages published with confirms, taken and delivered."""
+"""AMQP 0-9-1: messages published with confirms, fetched and delivered."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ COUNT = 8
 
 
 def sequential():
-    """pika, which waits for each answer."""
+    """pika, which waits for each response."""
     import pika
 
     options = pika.SSLOptions(context(), HOST) if CERTIFICATE else None
@@ -24,7 +24,7 @@ def sequential():
         method, _, _ = channel.basic_get("jobs")
         channel.basic_ack(method.delivery_tag)
         did("get jobs")
-    # Acknowledgements are not answered: the next answer shows that it has come.
+    # Acknowledgements have no response. The next response shows that they arrived.
     channel.queue_purge("jobs")
     did("queue.purge jobs")
     try:
@@ -42,7 +42,7 @@ async def connected():
 
 
 async def publish_and_take(connection, name):
-    """Messages ahead of their confirms, then deliveries ahead of their acknowledgements."""
+    """Messages before their confirms, then deliveries before their acknowledgements."""
     import aio_pika
 
     channel = await connection.channel()

@@ -1,6 +1,7 @@
-"""What the clients share. Each is run as `NAME.py MODE PORT [CERTIFICATE]` (with a
-certificate: over TLS), and prints what it did, one JSON object a request. Some
-are servers, too: `NAME.py serve PORT [CERTIFICATE KEY]`."""
+"""The common part of the clients. Each is run as `NAME.py MODE PORT [CERTIFICATE]` (with a
+certificate: over TLS), and prints its requests, one JSON object each. Some are servers, too:
+`NAME.py serve PORT [CERTIFICATE KEY]`.
+"""
 
 import json
 import os
@@ -15,12 +16,12 @@ HOST = "127.0.0.1"
 
 
 def did(op, failed=False, code=None, **more):
-    """Notes a request by its span's operation, and how it ended."""
+    """Prints a request with its span's operation and its result."""
     print(json.dumps({"op": op, "failed": failed, **({} if code is None else {"code": code}), **more}), flush=True)
 
 
 def tool(*command, text=None, **environment):
-    """Runs a command-line client; what it wrote."""
+    """Runs a command-line client. Returns its output."""
     done = subprocess.run([str(word) for word in command], input=text, capture_output=True, text=True, timeout=60,
                           env=os.environ | environment)
     sys.stderr.write(done.stderr)
@@ -28,7 +29,7 @@ def tool(*command, text=None, **environment):
 
 
 def context():
-    """TLS that trusts the server's certificate, or that shows it."""
+    """TLS that trusts the server's certificate, or that presents it."""
     if KEY:
         serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         serving.load_cert_chain(CERTIFICATE, KEY)
@@ -37,5 +38,5 @@ def context():
 
 
 def modes(**work):
-    """Does what this mode is."""
+    """Runs the work of this mode."""
     work[MODE]()

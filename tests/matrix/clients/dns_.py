@@ -1,10 +1,10 @@
-"""What both ways of DNS are asked."""
+"""The common part of both DNS clients."""
 
 import struct
 
 from client import did, tool
 
-# Datagrams are watched at the port of DNS, which others use as well.
+# Only the DNS port is watched, and other programs use it, too.
 HOST = "127.0.88.53"
 KINDS = {"A": 1, "MX": 15, "AAAA": 28, "SRV": 33}
 NAMES = [
@@ -14,7 +14,7 @@ NAMES = [
 
 
 def note(kind, code):
-    # That there is no such name is no failure of the server.
+    # A missing name is no failure of the server.
     did(f"DNS {kind}", code != 0, code, server_failed=False)
 
 

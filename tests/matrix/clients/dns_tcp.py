@@ -1,4 +1,4 @@
-"""DNS over TCP: dig one after another, and queries that are not waited for."""
+"""DNS over TCP: sequential queries with dig, and pipelined ones."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""DNS over UDP: dig one after another, and queries that are not waited for."""
+"""DNS over UDP: sequential queries with dig, and concurrent ones."""
 
 import socket
 

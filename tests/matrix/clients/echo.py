@@ -1,4 +1,4 @@
-"""A protocol that nobody knows: what is said comes back."""
+"""An unknown protocol: an echo."""
 
 import socket
 import socketserver

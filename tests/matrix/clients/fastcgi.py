@@ -1,4 +1,4 @@
-"""FastCGI by hand: several requests on one connection, answered as they are done."""
+"""FastCGI encoded by hand: several requests on one connection, answered when they are done."""
 
 import socket
 import struct
@@ -22,7 +22,7 @@ def params(path):
 def multiplexed():
     with socket.create_connection((HOST, PORT)) as client:
         for number, path in enumerate(PATHS, 1):
-            # A connection that is kept.
+            # A connection that stays open.
             client.sendall(record(1, number, struct.pack(">HB5x", 1, 1)) + record(4, number, params(path))
                            + record(4, number) + record(5, number))
         stream, texts, ended = client.makefile("rb"), {}, 0

@@ -1,4 +1,4 @@
-"""gRPC by grpcio, in messages of plain bytes: calls that succeed and that fail."""
+"""gRPC with grpcio and messages of plain bytes: successful and failing calls."""
 
 import concurrent.futures
 import threading

@@ -1,4 +1,4 @@
-"""HTTP/1.1: pages that are there, are not, and are refused."""
+"""HTTP/1.1: existing, missing and refused pages."""
 
 import socket
 import time
@@ -10,7 +10,7 @@ PATHS = ["/index.html", "/missing", "/gone", "/empty", "/large.bin", "/index.htm
 
 
 def note(path, code):
-    # What the client asked wrongly is no failure of the server.
+    # An error in the client's request is no failure of the server.
     did(f"GET {path}", code >= 400, code, server_failed=code >= 500)
 
 
@@ -29,7 +29,7 @@ def pipelined():
         client.sendall(b"".join(
             b"GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n" % (path.encode(), b"Connection: close\r\n" * (number == len(paths) - 1))
             for number, path in enumerate(paths)))
-        # All answers are there before the first is read.
+        # All responses arrive before the first is read.
         time.sleep(0.3)
         answer = b""
         while data := client.recv(65536):

@@ -1,4 +1,4 @@
-"""Kafka: topics made, records sent one by one and ahead of answers, and fetched."""
+"""Kafka: topics created, records sent one by one and pipelined, and fetched."""
 
 from client import CERTIFICATE, HOST, PORT, did, modes
 
@@ -8,7 +8,7 @@ COUNT = 8
 
 
 def create(topic):
-    """A topic of this mode and of no other run."""
+    """A topic for this mode and run."""
     from kafka.admin import KafkaAdminClient, NewTopic
     from kafka.errors import TopicAlreadyExistsError
 
@@ -39,7 +39,7 @@ def sequential():
 
 
 def pipelined():
-    """Each record is a request of its own, five of them unanswered at a time."""
+    """Each record is a separate request, with up to five unanswered ones."""
     from kafka import KafkaProducer
 
     create("many")

@@ -1,4 +1,4 @@
-"""Memcached's text protocol: commands that find, that do not, and that fail."""
+"""Memcached's text protocol: hits, misses and failing commands."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""MongoDB's protocol: commands that succeed and that fail."""
+"""MongoDB's protocol: successful and failing commands."""
 
 import socket
 import struct
@@ -34,7 +34,7 @@ def sequential():
 
 
 def pipelined():
-    """Several messages in one go, which no driver of Python sends."""
+    """Several messages in one write, which no Python driver sends."""
     import bson
 
     commands = [

@@ -1,4 +1,4 @@
-"""MQTT 5: messages of each quality of service, to a client that hears them itself."""
+"""MQTT 5: messages with each quality of service, to a client that subscribes to them itself."""
 
 import threading
 import time
@@ -8,7 +8,7 @@ from paho.mqtt import client as paho
 
 
 class Speaker:
-    """A connection that is subscribed to what it says."""
+    """A connection that subscribes to its own messages."""
 
     def __enter__(self):
         self.heard = threading.Semaphore(0)
@@ -31,7 +31,7 @@ class Speaker:
             if not self.heard.acquire(timeout=5):
                 raise SystemExit("a message is missing")
             did(f"deliver {topic}")
-        # The last of its acknowledgements.
+        # Waits for the last of its acknowledgements.
         time.sleep(0.2)
 
     def __exit__(self, *_):
@@ -45,7 +45,7 @@ def sequential():
             speaker.client.publish(topic, b"geheim", number).wait_for_publish(5)
             did(f"publish {topic}")
             speaker.hear([topic])
-        # That is not allowed.
+        # Not allowed.
         said = speaker.client.publish("forbidden", b"geheim", 1)
         said.wait_for_publish(5)
         did("publish forbidden", True, server_failed=True)

@@ -1,4 +1,4 @@
-"""MySQL's protocol: statements that succeed and that fail."""
+"""MySQL's protocol: successful and failing statements."""
 
 from client import CERTIFICATE, HOST, PORT, context, did, modes, tool
 
@@ -27,7 +27,7 @@ def pipelined():
 
     connection = pymysql.connect(host=HOST, port=PORT, user="shop", password="hunter2", database="shop",
                                  autocommit=None, ssl=context() if CERTIFICATE else None)
-    # No driver of Python sends commands ahead of answers, so its socket is asked to.
+    # No Python driver pipelines commands, so they are written to its socket.
     connection._sock.sendall(b"".join(
         (len(text) + 1).to_bytes(3, "little") + b"\0\x03" + text.encode() for _, text in STATEMENTS))
     for name, _ in STATEMENTS:

@@ -1,4 +1,4 @@
-"""Pages of php-fpm, asked for through nginx, which is FastCGI's client."""
+"""Pages of php-fpm through nginx, which is the FastCGI client."""
 
 import urllib.error
 import urllib.request

@@ -1,4 +1,4 @@
-"""PostgreSQL: statements that succeed and that fail."""
+"""PostgreSQL: successful and failing statements."""
 
 from client import CERTIFICATE, HOST, PORT, did, modes, tool
 
@@ -25,7 +25,7 @@ def sequential():
 
 
 def pipelined():
-    """libpq's pipeline mode, through psycopg; each statement has a cycle of its own."""
+    """libpq's pipeline mode, through psycopg. Each statement has its own Sync."""
     from psycopg import pq
 
     tables = ["pg_class", "pg_type", "missing", "pg_proc"] * 2

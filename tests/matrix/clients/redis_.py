@@ -1,4 +1,4 @@
-"""Redis: commands that succeed and that fail, in both versions of its protocol."""
+"""Redis: successful and failing commands, in both versions of its protocol."""
 
 import shlex
 

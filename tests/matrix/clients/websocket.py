@@ -1,4 +1,4 @@
-"""WebSocket: sessions that end well, that the server breaks off, and that are left."""
+"""WebSocket: sessions that end normally, that the server aborts, and that the client abandons."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ async def talk(path, *messages, leave=False):
     if leave:
         client.transport.abort()
         did(f"WEBSOCKET {path}", True, 1006)
-        # The server has heard of it.
+        # Until the server has noticed.
         await asyncio.sleep(0.1)
         return
     await client.close()

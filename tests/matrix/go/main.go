@@ -36,7 +36,7 @@ func must(err error) {
 	}
 }
 
-// note is what ../judge.py reads of a request.
+// note is a request's record for ../judge.py.
 type note struct {
 	Op           string `json:"op"`
 	Failed       bool   `json:"failed"`
@@ -52,7 +52,7 @@ func did(what note) {
 	must(json.NewEncoder(os.Stdout).Encode(what))
 }
 
-// do runs the work of each number, all at once or one after the other.
+// do runs the work of each number, concurrently or sequentially.
 func do(mode string, count int, work func(int)) {
 	var group sync.WaitGroup
 	for number := range count {
@@ -69,7 +69,7 @@ func do(mode string, count int, work func(int)) {
 
 var codesOfPath = map[string]int{"index": 200, "missing": 404, "gone": 503, "empty": 204}
 
-// answer answers as the first word of the path says, later ones sooner.
+// answer responds as the first word of the path says, later requests sooner.
 func answer(w http.ResponseWriter, r *http.Request) {
 	io.Copy(io.Discard, r.Body)
 	word, _, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "-")
@@ -126,7 +126,7 @@ func askHTTP(version int, mode, port string, config *tls.Config) {
 		code := response.StatusCode
 		did(note{"GET " + path, code >= 400, code, code >= 500})
 	}
-	// So that the many use one connection.
+	// So that all use one connection.
 	ask("/index.html")
 	words := []string{"missing", "gone", "empty", "gone-by"}
 	do(mode, concurrent, func(number int) {
@@ -142,7 +142,7 @@ const service = "shop.v1.Orders"
 
 type text = wrapperspb.StringValue
 
-// unary answers with a code, after some time.
+// unary responds with a code, after some time.
 func unary(code codes.Code) func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
 	return func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		var request text
@@ -157,7 +157,7 @@ func unary(code codes.Code) func(any, context.Context, func(any) error, grpc.Una
 	}
 }
 
-// stream takes messages to their end, answers each or all with one, and three more.
+// stream reads all messages, responds to each or to all with one message, and sends three more.
 func stream(each bool) func(any, grpc.ServerStream) error {
 	return func(_ any, stream grpc.ServerStream) error {
 		for {

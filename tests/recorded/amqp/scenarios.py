@@ -1,5 +1,6 @@
-"""AMQP 0-9-1: RabbitMQ, asked by pika, aio-pika and amqp-tools. Needs Debian's
-rabbitmq-server and amqp-tools, and `pip install pika aio-pika`."""
+"""AMQP 0-9-1: RabbitMQ with pika, aio-pika and amqp-tools. Needs Debian's rabbitmq-server and
+amqp-tools, and `pip install pika aio-pika`.
+"""
 
 import asyncio
 import time
@@ -26,7 +27,7 @@ def attempt(work, *arguments, **options):
 
 
 def blocking():
-    """One thing after another, as pika's blocking connection does."""
+    """Sequential, with pika's blocking connection."""
     import pika
 
     with RabbitMQ() as server:
@@ -36,7 +37,7 @@ def blocking():
         channel.exchange_declare("orders", "topic")
         channel.queue_declare("billing")
         channel.queue_bind("billing", "orders", "order.#")
-        # Nobody confirms these.
+        # These are not confirmed.
         properties = pika.BasicProperties(
             headers={"traceparent": PARENT, "tenant": "geheim", "n": 7}, correlation_id="c-1",
             message_id="m-1", content_type="text/plain",
@@ -44,7 +45,7 @@ def blocking():
         channel.basic_publish("orders", "order.created", b"geheim", properties)
         channel.basic_publish("orders", "order.4711.paid", b"")
         channel.basic_publish("", "billing", b"geheim" * 20_000)
-        # What comes with the end of a large message would not be captured.
+        # Data right after a large message would not be captured.
         time.sleep(0.2)
         for _ in range(4):
             method, _, _ = channel.basic_get("billing")
@@ -75,8 +76,9 @@ def blocking():
 
 
 def concurrent():
-    """Confirms and acknowledgements of several messages at once, two channels,
-    a call and its reply, consumers that do not acknowledge."""
+    """Confirms and acknowledgements of several messages at once, two channels, a call with its
+    reply, and consumers that do not acknowledge.
+    """
     import aio_pika
 
     async def work(port):
@@ -132,7 +134,7 @@ def concurrent():
 
 
 def refused():
-    """What goes wrong: passwords, hosts, channels."""
+    """Errors: passwords, hosts, channels."""
     import pika
 
     with RabbitMQ() as server:
@@ -157,7 +159,7 @@ def refused():
         channel.basic_publish("", "there", b"geheim")
         channel.tx_commit()
         channel.tx_rollback()
-        # Acknowledging what was never delivered.
+        # Acknowledges a message that was never delivered.
         channel.basic_ack(77)
         attempt(connection.process_data_events, time_limit=1)
         connection.close()
@@ -165,7 +167,7 @@ def refused():
 
 
 def tools():
-    """librabbitmq, of C."""
+    """librabbitmq, in C."""
     with RabbitMQ() as server:
         relay = Relay(server.port)
         at = ("--server=127.0.0.1", f"--port={relay.port}")

@@ -1,4 +1,4 @@
-// Go's own resolver, asking the server that is named.
+// Go's own resolver, with the server from the arguments.
 package main
 
 import (

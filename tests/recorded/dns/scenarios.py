@@ -1,7 +1,8 @@
-"""dnsmasq, asked by dig, by the C library and by Go.
+"""dnsmasq with dig, the C library and Go.
 
-Needs dnsmasq and dig (Debian: dnsmasq-base, bind9-dnsutils), Go, and for the C
-library root, which may name a server for its own process alone."""
+Needs dnsmasq and dig (Debian: dnsmasq-base, bind9-dnsutils), Go, and for the C library root, to
+set the server for its own process only.
+"""
 
 import pathlib
 import random
@@ -38,7 +39,7 @@ def digs():
         dig(relay, "missing.shop.example")
         dig(relay, "elsewhere.example")
         dig(relay, "+noedns", "www.shop.example", "TYPE4711")
-        # Too long for UDP: asked again over TCP.
+        # Too long for UDP, so repeated over TCP.
         dig(relay, "+bufsize=512", "large.shop.example", "TXT")
         dig(relay, "+tcp", "www.shop.example", "www.shop.example", "MX")
         dig(relay, "+tcp", "+keepopen", "www.shop.example", "missing.shop.example", "AAAA")
@@ -46,18 +47,18 @@ def digs():
 
 
 def by_hand():
-    """Queries that are not waited for, sent again, and not answered at all."""
+    """Pipelined, repeated and unanswered queries."""
     with Dnsmasq() as server:
         relay = DatagramRelay(server.port)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
             client.connect(("127.0.0.1", relay.port))
-            # Answered out of order, by number; two of one number.
+            # Answered out of order, by id; two with the same id.
             for number, name in ((1, b"www.shop.example"), (2, b"missing.shop.example"),
                                  (1, b"alias.shop.example")):
                 client.send(query(number, name, 1))
             for _ in range(3):
                 client.recv(4096)
-            # Nobody answers; asked three times.
+            # No answer, sent three times.
             for _ in range(3):
                 client.send(query(3, b"www.slow.example", 1))
                 time.sleep(0.05)
@@ -66,7 +67,7 @@ def by_hand():
             client.send(b"geheim, and no DNS")
             client.send(query(5, b"www.shop.example", 1)[:-3])
         with socket.create_connection(("127.0.0.1", relay.port)) as client:
-            # Both at once, the second cut in two.
+            # Both in one write, the second split.
             both = b"".join(struct.pack(">H", len(q)) + q for q in (
                 query(7, b"www.shop.example", 1), query(8, b"many.shop.example", 1)))
             client.sendall(both[:-9])

@@ -12,7 +12,7 @@ import org.apache.dubbo.config.ServiceConfig;
 import org.apache.dubbo.rpc.RpcContext;
 import org.apache.dubbo.rpc.service.GenericService;
 
-/** A provider and a consumer of Dubbo, without a registry. */
+/** A Dubbo provider and consumer without a registry. */
 public class Shop {
   public interface Carts {
     int total(String user, List<String> items);
@@ -112,7 +112,7 @@ public class Shop {
     attempt(() -> carts.pay("geheim"));
     carts.note("geheim");
     carts.large(new byte[60_000]);
-    // Answered in another order than asked; the last one not in time.
+    // Answered in another order; the last one too late.
     CompletableFuture<?>[] calls =
         IntStream.of(300, 10, 150, 900)
             .mapToObj(millis -> CompletableFuture.runAsync(() -> attempt(() -> carts.slow(millis))))

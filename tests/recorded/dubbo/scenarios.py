@@ -1,13 +1,14 @@
-"""Apache Dubbo's provider and consumer, of both lines that speak this protocol.
+"""Apache Dubbo's provider and consumer, of both release lines with this protocol.
 
-Needs a JDK of 17 or newer and Maven, which fetches Dubbo from Maven Central."""
+Needs a JDK of 17 or newer and Maven, which downloads Dubbo from Maven Central.
+"""
 
 from relay import Relay, run
 from servers import Dubbo
 
 def record(version, name):
     with Dubbo(version) as server:
-        # Dubbo does not connect to loopback addresses: it puts the host's in their place.
+        # Dubbo does not connect to loopback addresses. It replaces them with the host's.
         relay = Relay(server.port, "")
         run(*server.java, "consume", f"dubbo://127.0.0.1:{relay.port}", cwd=server.directory)
         relay.write("dubbo", name)

@@ -1,4 +1,4 @@
-"""PHP, asked by nginx; and Go's FastCGI server, asked several things at once.
+"""PHP with nginx, and Go's FastCGI server with concurrent requests.
 
 Needs Debian's nginx and php-fpm, and for `multiplexed` a Go toolchain.
 """
@@ -123,7 +123,7 @@ def multiplexed():
         content = b"".join(
             bytes([len(name), len(value)]) + name.encode() + value.encode()
             for name, value in pairs.items())
-        # In two records, cut in the middle of a pair.
+        # In two records, split within a pair.
         return record(4, number, content[:40]) + record(4, number, content[40:]) + record(4, number)
 
     with Go() as server:

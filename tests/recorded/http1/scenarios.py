@@ -1,4 +1,4 @@
-"""HTTP/1.1: nginx and Python's server, asked by curl and by hand."""
+"""HTTP/1.1: nginx and Python's server, with curl and hand-written requests."""
 
 import socket
 import threading
@@ -25,7 +25,7 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if self.path.startswith("/events"):
-            # Server-sent events, each in a chunk of its own.
+            # Server-sent events, each in its own chunk.
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.send_header("Transfer-Encoding", "chunked")
@@ -37,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"0\r\n\r\n")
             return
         if self.headers["If-None-Match"]:
-            # What follows is said of the body that there would be.
+            # The following headers describe the body that is not sent.
             self.send_response(304)
             self.send_header("Content-Length", "1000")
             self.end_headers()
@@ -124,7 +124,7 @@ def pipelined():
 
 
 def at_once():
-    """More answers in one go than are captured of it, and then the end."""
+    """More responses in one write than are captured, and then the end."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve():

@@ -1,7 +1,7 @@
-"""HTTP/2 in clear text, and gRPC: Go, Python, Node, nginx, curl, nghttp.
+"""HTTP/2 without TLS, and gRPC: Go, Python, Node, nginx, curl, nghttp.
 
-Beside the packages of ../README.md this needs grpcio (PyPI), and nginx, curl,
-nghttp2-client, Node and Go.
+Besides the packages in ../README.md this needs grpcio (PyPI), and nginx, curl, nghttp2-client,
+Node and Go.
 """
 
 import concurrent.futures
@@ -118,7 +118,7 @@ def grpc_python():
 def curl_nginx():
     with Nginx("http2", size=60_000) as server:
         relay = Relay(server.port)
-        # One at a time: curl 7.88 gives up when it uses such a connection again.
+        # Sequential, because curl 7.88 fails when it reuses such a connection.
         for path in ("/?q=1&token=hunter2", "/missing/42", "/gone", "/empty"):
             curl(relay, "--http2-prior-knowledge", path, "-H", "Authorization: Bearer hunter2",
                  "-H", "Cookie: session=geheim", "-H", f"traceparent: {TRACE}",
@@ -132,10 +132,10 @@ def nghttp_nginx():
     with Nginx("http2", size=60_000) as server:
         relay = Relay(server.port)
         url = f"http://127.0.0.1:{relay.port}"
-        # Several streams at once, with priorities and padding.
+        # Concurrent streams, with priorities and padding.
         run("nghttp", "-n", "--padding=40", *(f"{url}/{path}" for path in ("large.bin", "index.html", "gone")))
         run("nghttp", "-n", "-m3", "--no-dep", f"{url}/index.html")
-        # A header block that is not captured to its end.
+        # A header block that is not captured completely.
         run("nghttp", "-n", "-H", f"x-long: {'a' * 6_000}", f"{url}/index.html", f"{url}/gone")
         relay.write("http2", "nghttp_nginx")
 

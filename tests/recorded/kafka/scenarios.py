@@ -1,8 +1,8 @@
-"""Kafka: a broker of its own, asked by kcat, kafka-python, confluent-kafka and the
-Java client. Needs Debian's kcat, `pip install kafka-python confluent-kafka`, and
-in KAFKA_LIB a folder with the jars of org.apache.kafka:kafka_2.13 and :kafka-tools
-(3.9.1 were used) and of all that they depend on, as `mvn
-dependency:copy-dependencies` makes it."""
+"""Kafka: a broker with kcat, kafka-python, confluent-kafka and the Java client. Needs Debian's
+kcat, `pip install kafka-python confluent-kafka`, and in KAFKA_LIB a directory with the JARs of
+org.apache.kafka:kafka_2.13 and :kafka-tools (3.9.1 was used) and of all their dependencies, as
+`mvn dependency:copy-dependencies` creates it.
+"""
 
 import os
 
@@ -15,7 +15,7 @@ class Guarded(Kafka):
 
 
 def tool(name, relay, *arguments, text=b""):
-    """One of the tools that come with Kafka."""
+    """One of Kafka's own tools."""
     return run(
         "java", "-Xmx128m", "-cp", f"{os.environ['KAFKA_LIB']}/*", name,
         "--bootstrap-server", f"127.0.0.1:{relay.port}", *arguments, input=text,
@@ -29,7 +29,7 @@ def kcat():
         run(*at, "-P", "-t", "orders", "-H", f"traceparent={PARENT}", "-k", "geheim", input=b"geheim")
         run(*at, "-P", "-t", "orders", input=b"geheim one\ngeheim two\ngeheim three\n")
         run(*at, "-P", "-t", "orders", "-z", "gzip", input=b"geheim " * 1000)
-        # Nobody answers this one.
+        # This one has no response.
         run(*at, "-P", "-t", "orders", "-X", "acks=0", input=b"geheim")
         run(*at, "-C", "-t", "orders", "-o", "beginning", "-e")
         run(*at, "-P", "-t", "orders", "-X", "message.max.bytes=3000000", "-D", "@",
@@ -38,7 +38,7 @@ def kcat():
 
 
 def drivers():
-    """kafka-python, and transactions of librdkafka."""
+    """kafka-python, and transactions with librdkafka."""
     from confluent_kafka import Producer
     from kafka import KafkaConsumer, KafkaProducer
     from kafka.admin import KafkaAdminClient, NewTopic
@@ -84,7 +84,7 @@ def drivers():
 
 
 def java():
-    """The client that comes with Kafka, which names topics by their ids."""
+    """Kafka's own client, which refers to topics by id."""
     with Kafka() as server:
         relay = server.relay
         tool("org.apache.kafka.tools.TopicCommand", relay, "--create", "--topic", "events")

@@ -1,4 +1,4 @@
-"""Memcached, asked by drivers of Python, by libmemcached's tools, and line by line.
+"""Memcached with Python drivers, libmemcached's tools, and hand-written lines.
 
 Needs Debian's memcached and libmemcached-tools, and `pip install pymemcache
 python-binary-memcached`.
@@ -99,7 +99,7 @@ def tools():
 
 
 def lines():
-    """Lines put together by hand: meta commands, pipelines, and errors."""
+    """Hand-written lines: meta commands, pipelines, and errors."""
     with Memcached() as server:
         relay = Relay(server.port)
         with socket.create_connection(("127.0.0.1", relay.port)) as client:
@@ -124,7 +124,7 @@ def lines():
             ask(b"me user:3\r\n")
             ask(b"mn\r\n")
             ask(b"gat 30 a b\r\n")
-            # Several at once, some without answer.
+            # Several in one write, some without a response.
             ask(b"set a 0 0 6\r\ngeheim\r\nset b 0 0 7 noreply\r\nhunter2\r\nget a b c\r\n"
                 b"delete a\r\nincr a 1\r\nversion\r\n")
             ask(b"get " + b" ".join(b"key%d" % number for number in range(400)) + b"\r\n")

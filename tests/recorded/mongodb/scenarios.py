@@ -1,9 +1,9 @@
-"""FerretDB, which speaks MongoDB's protocol over SQLite, asked by drivers of
-Python and Go and with messages put together by hand.
+"""FerretDB, which implements MongoDB's protocol over SQLite, with Python and Go drivers and
+hand-written messages.
 
-Needs FerretDB 1.24 (`go build ./cmd/ferretdb` in its sources), whose program
-FERRETDB names, `pip install pymongo`, and for `go` a Go toolchain. MongoDB itself
-is no free software, and packaged nowhere.
+Needs FerretDB 1.24 (`go build ./cmd/ferretdb` in its sources), whose program FERRETDB names, `pip
+install pymongo`, and for `go` a Go toolchain. MongoDB itself is not free software, and no
+distribution packages it.
 """
 
 import socket
@@ -20,7 +20,7 @@ def pymongo():
 
     with Ferretdb() as server:
         relay = Relay(server.port)
-        # One connection besides the one that watches.
+        # One connection besides the monitoring one.
         client = pymongo.MongoClient(f"mongodb://127.0.0.1:{relay.port}", maxPoolSize=1)
         shop = client.shop
         shop.users.insert_one({"_id": 1, "name": "geheim"})
@@ -98,7 +98,7 @@ def go():
 
 
 def messages():
-    """Messages put together by hand: several at once, and the older ones."""
+    """Hand-written messages: several in one write, and older kinds."""
     import bson
 
     with Ferretdb() as server:

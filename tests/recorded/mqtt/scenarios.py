@@ -1,5 +1,6 @@
-"""MQTT: mosquitto, asked by its own clients and by Paho. Needs Debian's mosquitto
-and mosquitto-clients, and `pip install paho-mqtt`."""
+"""MQTT: mosquitto with its own clients and Paho. Needs Debian's mosquitto and mosquitto-clients,
+and `pip install paho-mqtt`.
+"""
 
 import threading
 import time
@@ -11,7 +12,7 @@ PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def tools():
-    """Version 3.1.1, each quality of service."""
+    """Version 3.1.1 with each quality of service."""
     with Mosquitto() as server:
         relay = Relay(server.port)
         at = ("-h", "127.0.0.1", "-p", relay.port, "-i")
@@ -36,7 +37,7 @@ def tools():
 
 
 def connect(relay, name, **options):
-    """A client of version 5 that has connected."""
+    """A connected client of version 5."""
     from paho.mqtt import client as paho
 
     client = paho.Client(paho.CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5)
@@ -60,7 +61,7 @@ def properties(**wanted):
 
 
 def version5():
-    """Properties, aliases, many messages at once, what is not allowed."""
+    """Properties, aliases, many messages at once, and forbidden operations."""
     with Mosquitto() as server:
         relay = Relay(server.port)
         seen, all_seen = [], threading.Event()
@@ -92,7 +93,7 @@ def version5():
         time.sleep(0.2)
         listener.unsubscribe("home/#")
         time.sleep(0.2)
-        # The same name again: the one before is sent away.
+        # The same client id again: the previous connection is closed.
         other = connect(relay, "speaker")
         time.sleep(0.2)
         for client in (listener, other, speaker):

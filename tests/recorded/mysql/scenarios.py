@@ -1,12 +1,11 @@
-"""MariaDB, asked by its own command line, by drivers of Python and Java, and
-packet by packet; and a server of MySQL 8's protocol, asked by MySQL's driver.
+"""MariaDB with its own command line, Python and Java drivers, and hand-written packets; and a
+server of MySQL 8's protocol with MySQL's driver.
 
-Needs Debian's mariadb-server and mariadb-client, `pip install pymysql
-mysql-connector-python`, and for `jdbc` and `connectorj` a JDK and the drivers of
-MariaDB (3.4) and MySQL (8.4), whose jars MARIADB_JAR and MYSQL_JAR name. MySQL is
-in no distribution's packages any more: in its place `connectorj` asks the example
-of github.com/dolthub/go-mysql-server (0.18), changed to listen at its first
-argument, which GO_MYSQL_SERVER names.
+Needs Debian's mariadb-server and mariadb-client, `pip install pymysql mysql-connector-python`, and
+for `jdbc` and `connectorj` a JDK and the drivers of MariaDB (3.4) and MySQL (8.4), whose JARs
+MARIADB_JAR and MYSQL_JAR name. No distribution packages MySQL any more. Instead, `connectorj` uses
+the example of github.com/dolthub/go-mysql-server (0.18), changed to listen at its first argument,
+which GO_MYSQL_SERVER names.
 """
 
 import os
@@ -44,7 +43,7 @@ def cli():
 
 
 def refused():
-    """More connections than there may be: an error comes in the greeting's place."""
+    """More connections than the maximum: an error takes the place of the greeting."""
     import pymysql
 
     with Mariadb() as server:
@@ -70,7 +69,7 @@ def refused():
 
 
 def encrypted():
-    """One connection that goes over to TLS, and one that does not."""
+    """One connection that switches to TLS, and one that does not."""
     import ssl
 
     import pymysql
@@ -137,7 +136,7 @@ def drivers():
 
 
 def packets():
-    """Packets put together by hand: what drivers above do not send."""
+    """Hand-written packets that the drivers above do not send."""
     import pymysql
 
     with Mariadb() as server:
@@ -154,7 +153,7 @@ def packets():
         sock.settimeout(0.2)
 
         def ask(*contents):
-            """Sends commands at once and takes all that comes."""
+            """Sends commands in one write and reads all responses."""
             sock.sendall(b"".join(packet(content) for content in contents))
             try:
                 while sock.recv(65536):
@@ -175,11 +174,11 @@ def packets():
         sock.sendall(packet(b"\x18" + first + b"\0\0geheim"))
         sock.sendall(packet(b"\x19" + first))
         ask(b"\x17" + first + b"\0\1\0\0\0" + value)
-        # Prepared and executed at once, as the last statement; then three commands
-        # at once.
+        # Prepared and executed in one write, as the last statement; then three commands in one
+        # write.
         ask(b"\x16SELECT total FROM orders", b"\x17\xff\xff\xff\xff\0\1\0\0\0")
         ask(b"\x03SELECT 'geheim'", b"\x03SELECT 2 FROM nowhere", b"\x0e")
-        # Several results of one text, the last an error.
+        # Several results of one text, the last one an error.
         ask(b"\x03DO 1; SELECT id FROM orders; INSERT INTO orders (total) VALUES (4); "
             b"SELECT nothing")
         ask(b"\x1b\1\0")

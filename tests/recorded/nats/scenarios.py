@@ -1,5 +1,6 @@
-"""NATS: nats-server, asked by nats-py and by hand. Needs nats-server in the path
-(`go install github.com/nats-io/nats-server/v2@latest`), and `pip install nats-py`."""
+"""NATS: nats-server with nats-py and hand-written messages. Needs nats-server in the path (`go
+install github.com/nats-io/nats-server/v2@latest`), and `pip install nats-py`.
+"""
 
 import asyncio
 import socket
@@ -51,15 +52,15 @@ def subjects():
         await client.flush()
         await asyncio.sleep(0.1)
         await client.publish("orders.4711.paid", b"geheim" * 20_000)
-        # What comes with the end of a large message would not be captured, and
-        # after it little until the other side has spoken.
+        # Data right after a large message would not be captured, and then little until the other
+        # side has sent something.
         await asyncio.sleep(0.3)
         await client.flush()
         await service.flush()
-        # The first message of a subscription that answers tells that it does.
+        # The first message of a subscription that replies shows that it does.
         for number in range(2):
             await client.request(f"orders.get.{number}1", b"geheim", headers={"traceparent": PARENT})
-        # Answers in another order than requests.
+        # Replies in another order than requests.
         await asyncio.gather(*(client.request(f"orders.get.{n}", b"geheim") for n in range(5)))
         await client.request("orders.find", b"geheim")
         for subject in ("nobody.there", "forbidden.fruit"):
@@ -110,7 +111,7 @@ def jetstream():
 
 
 def refused():
-    """Confirmations of everything, and errors, by hand."""
+    """Confirmations of everything, and errors, hand-written."""
     with Nats() as server:
         relay = Relay(server.port)
 

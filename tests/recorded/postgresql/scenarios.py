@@ -1,4 +1,4 @@
-"""PostgreSQL, asked by psql, by drivers of Python, and message by message."""
+"""PostgreSQL with psql, Python drivers, and hand-written messages."""
 
 import re
 import socket
@@ -63,7 +63,7 @@ def drivers():
 
 
 def messages():
-    """Frontend messages put together by hand: what drivers above do not send."""
+    """Hand-written frontend messages that the drivers above do not send."""
 
     def message(kind, content=b""):
         return kind + (len(content) + 4).to_bytes(4, "big") + content
@@ -87,11 +87,11 @@ def messages():
             ask(message(b"P", b"byid\0SELECT relname FROM pg_class WHERE oid = $1\0\0\0")
                 + message(b"D", b"Sbyid\0") + sync, 1)
             ask(bind(b"byid", b"1") + execute + sync, 1)
-            # Two requests at once, then a batch within one.
+            # Two requests in one write, then a batch within one.
             ask(bind(b"byid", b"2") + execute + sync + bind(b"byid", b"3") + execute + sync, 2)
             ask(bind(b"byid", b"4") + execute + bind(b"byid", b"5") + execute + sync, 1)
             ask(bind(b"never", b"1") + execute + sync, 1)
-            # Flush in the middle, whose answers are waited for: two requests.
+            # A Flush in the middle, whose responses are awaited: two requests.
             client.sendall(message(b"P", b"\0SELECT 1\0\0\0") + message(b"H"))
             client.recv(65536)
             ask(message(b"B", b"\0\0\0\0\0\0\0\0") + execute + sync, 1)

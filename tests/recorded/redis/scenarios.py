@@ -1,4 +1,4 @@
-"""Redis, asked by redis-cli, by a driver of Python, and by hand."""
+"""Redis with redis-cli, a Python driver, and hand-written commands."""
 
 import socket
 
@@ -44,7 +44,7 @@ def pipelines():
             pipeline.execute(raise_on_error=False)
         client.set("large", "x" * 60_000)
         client.get("large")
-        # More commands in one call than are captured of it.
+        # More commands in one write than are captured.
         with client.pipeline(transaction=False) as pipeline:
             for number in range(100):
                 pipeline.get(f"k:{number}")

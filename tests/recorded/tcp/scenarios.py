@@ -1,6 +1,7 @@
-"""Connections of no known protocol: an echo, SSH, and others by hand.
+"""Connections of unknown protocols: an echo, SSH, and hand-written ones.
 
-Needs OpenSSH's client and server (Debian: openssh-client, openssh-server)."""
+Needs OpenSSH's client and server (Debian: openssh-client, openssh-server).
+"""
 
 import os
 import socket
@@ -19,7 +20,7 @@ class Echo(socketserver.BaseRequestHandler):
 
 
 class Greets(socketserver.BaseRequestHandler):
-    """Speaks first, and hangs up without having listened."""
+    """A server that sends first, and closes without reading."""
 
     def handle(self):
         self.request.sendall(b"\x01welcome\xff geheim")
@@ -55,7 +56,7 @@ def plain():
                 while seen < len(message):
                     seen += len(client.recv(65536))
                 time.sleep(0.01)
-        # As a health check does: no byte, no span.
+        # Like a health check: no data, so no span.
         socket.create_connection(("127.0.0.1", relay.port)).close()
         relay.write("tcp", "plain")
 

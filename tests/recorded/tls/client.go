@@ -1,5 +1,5 @@
-// A client of Go's TLS: its greeting carries a post-quantum key share and is
-// longer than what is captured of a call.
+// A client with Go's TLS. Its ClientHello contains a post-quantum key share and is longer than what
+// is captured of a call.
 package main
 
 import (

@@ -1,6 +1,7 @@
 """TLS: curl and Go with nginx, OpenSSL with itself, Python, and failures.
 
-Needs nginx, OpenSSL's and curl's programs, Go 1.24 or newer, and PostgreSQL."""
+Needs nginx, OpenSSL, curl, Go 1.24 or newer, and PostgreSQL.
+"""
 
 import pathlib
 import socket
@@ -79,7 +80,8 @@ def resumed():
         with OpenSsl() as server:
             relay = Relay(server.port)
             session = server.directory / "session"
-            # The reply comes after the tickets; without it they are not kept.
+            # The response comes after the session tickets. Without it, the client does not store
+            # them.
             for which in ("-sess_out", "-sess_in"):
                 with subprocess.Popen(
                     ["openssl", "s_client", "-connect", f"127.0.0.1:{relay.port}", "-servername",
@@ -95,7 +97,7 @@ def resumed():
 
 
 def retried():
-    """The server wants another group than the client guessed."""
+    """The server needs another group than the client offered first."""
     with OpenSsl("-groups", "P-384") as server:
         relay = Relay(server.port)
         s_client(relay, "-groups", "X25519:P-384", "-alpn", "h2,http/1.1")
@@ -105,18 +107,18 @@ def retried():
 def failures():
     with Nginx() as server:
         relay = Relay(server.port)
-        # The client does not know who signed the certificate.
+        # The client does not know the certificate's issuer.
         curl(relay, "--tls-max", "1.2")
         curl(relay, "--tlsv1.3")
-        # Nothing in common.
+        # No common cipher.
         curl(relay, "-k", "--tls-max", "1.2", "--ciphers", "DHE-RSA-AES256-GCM-SHA384")
         curl(relay, "-k", "--tlsv1.1", "--tls-max", "1.1", "--ciphers", "DEFAULT@SECLEVEL=0")
-        # Closed after the greeting.
+        # Closed after the ClientHello.
         greeting, _ = greeting_of("shop.example")
         with socket.create_connection(("127.0.0.1", relay.port)) as client:
             client.sendall(greeting)
             client.recv(65536)
-        # TLS to a server that does not speak it, or the other way round.
+        # TLS to a server without TLS, and the reverse.
         with socket.create_connection(("127.0.0.1", relay.port)) as client:
             client.sendall(b"\x16\x03\x01\x00\x05hello")
             client.recv(65536)
@@ -135,7 +137,7 @@ def greeting_of(name):
 
 
 def python():
-    """The server wants a certificate of the client, too."""
+    """The server requires a client certificate."""
     with tempfile.TemporaryDirectory(prefix="record-") as directory:
         chain, key = certificate(pathlib.Path(directory))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -185,7 +187,7 @@ def starttls():
 
 
 def tunnel():
-    """curl through a proxy: HTTP first, then what the tunnel carries."""
+    """curl through a proxy: HTTP first, then the tunnel's contents."""
     with Nginx() as server:
         listener = socket.create_server(("127.0.0.1", 0))
 

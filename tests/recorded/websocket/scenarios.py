@@ -1,7 +1,7 @@
 """WebSocket: Python's websockets and Node's ws.
 
-Beside the packages of ../README.md this needs websockets (PyPI), Node, and ws (npm)
-in the folder that the variable NODE_MODULES names.
+Besides the packages in ../README.md this needs websockets (PyPI), Node, and ws (npm) in the
+directory that NODE_MODULES names.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ async def talk(relay):
     async with connect(f"{url}/fails", compression=None) as client:
         await client.send("fail")
         await client.wait_closed()
-    # One that goes away without a word.
+    # A client that disappears without closing.
     client = await connect(f"{url}/gone", compression=None)
     await client.recv()
     client.transport.abort()

@@ -1,4 +1,4 @@
-/** What the server said was wrong (RFC 9457), or that it did not answer. */
+/** The problem that the server reported (RFC 9457), or that the server did not answer. */
 export class ApiError extends Error {
   readonly status: number;
   readonly title: string;
@@ -9,7 +9,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Parameters of a request; those without a value are left out. */
+/** Parameters of a request. Parameters without a value are left out. */
 export type Parameters = Record<string, string | number | undefined | null | string[]>;
 
 export function queryString(parameters: Parameters): string {
@@ -31,7 +31,7 @@ export async function get<T>(
   try {
     response = await fetch(`/api/v1/${path}${queryString(parameters)}`, {
       signal: signal ?? null,
-      // What a page of another site cannot set without being asked.
+      // A page of another site cannot set this header without a CORS preflight.
       headers: { accept: "application/json", "spanwise-request": "ui" },
     });
   } catch (cause) {

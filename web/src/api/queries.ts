@@ -16,10 +16,10 @@ import type {
 } from "./types";
 
 const LIVE_MILLISECONDS = 2_000;
-/** For so long, Back shows a list as it was left. */
+/** How long a list is kept, so that Back shows it unchanged. */
 const KEPT_MILLISECONDS = 15 * 60_000;
 
-/** What a search asks for, as the API spells it. */
+/** The parameters of a search, spelled as in the API. */
 export interface SearchQuestion {
   service?: string;
   operation?: string;
@@ -58,14 +58,14 @@ export const useSearch = (question: SearchQuestion, live: boolean) =>
     gcTime: KEPT_MILLISECONDS,
   });
 
-/** Where completions are looked for. */
+/** The spans that completions are taken from. */
 export interface Where {
   service: string;
   start: string;
   end: string;
 }
 
-/** Completions that are offered at once. */
+/** Completions per request. */
 const OFFERED = 30;
 
 export const useAttributeKeys = (where: Where, prefix: string | null) =>
@@ -88,8 +88,8 @@ export const useAttributeValues = (where: Where, key: string | null, prefix: str
   });
 
 /**
- * A trace, page by page, from its first span or from the page that holds the
- * span `around`; a large one is fetched as far as somebody looks.
+ * A trace, page by page, from its first span or from the page that holds the span `around`. Further
+ * pages of a large trace are loaded when the user scrolls to them.
  */
 export const useTrace = (id: string, around: string | null) =>
   useInfiniteQuery({
@@ -100,7 +100,7 @@ export const useTrace = (id: string, around: string | null) =>
     getNextPageParam: pageAfter,
     getPreviousPageParam: pageBefore,
     select: ({ pages }) => joined(pages),
-    // The trace stays while another part of it is fetched.
+    // The loaded part stays visible while another part is fetched.
     placeholderData: (before, query) => (query?.queryKey[1] === id ? before : undefined),
     staleTime: 60_000,
   });

@@ -10,14 +10,15 @@ import { useZone } from "./zone";
 export function App() {
   const { path } = usePlace();
   const services = useServices();
-  // Whatever tells a time is told anew.
+  // Renders all times again when the time zone changes.
   useZone();
   if (services.data) introduce(services.data.services.map((service) => service.name));
   return (
     <>
       <TopBar />
       {services.isPending ? (
-        // One moment, once: colours come from all services, not from the first trace seen.
+        // Shown once, for a moment. Colours are assigned from all services, so the list of services
+        // has to be loaded first.
         <main>
           <Blank title="Loading" busy whole />
         </main>
@@ -43,7 +44,10 @@ function Shown({ path }: { path: string }) {
   return <Nowhere />;
 }
 
-/** The page's own title. Its effect runs before those of the page, which may set another. */
+/**
+ * The page's default title. This effect runs before the effects of the page, which may set a
+ * more specific title.
+ */
 function Title({ text }: { text: string }) {
   useTitle(text);
   return null;

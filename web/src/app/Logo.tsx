@@ -1,4 +1,4 @@
-/** The word mark: spans within spans, drawn as the sweep of a wing. */
+/** The word mark: nested spans in the shape of a wing. */
 export function Logo() {
   return (
     <svg width="22" height="22" viewBox="0 0 24 24" aria-hidden="true">

@@ -9,7 +9,7 @@ import { toggleTheme, useTheme } from "./theme";
 import { zoneName } from "../model/time";
 import { toggleZone, useZone } from "./zone";
 
-/** A trace or span id out of whatever was pasted: an id, a link, a log line. */
+/** Finds a trace or span id in pasted text: an id, a link or a log line. */
 export function idIn(text: string): string | null {
   return (
     /(?<![0-9a-f])([0-9a-f]{32}|[0-9a-f]{16})(?![0-9a-f])/i.exec(text)?.[0].toLowerCase() ?? null

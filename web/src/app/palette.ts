@@ -1,4 +1,4 @@
-/** Which service has which colour. */
+/** Colours of services. */
 import { createContext, createElement, useContext, useMemo } from "react";
 import type { CSSProperties, ReactNode } from "react";
 import { assign, cssColour, hexColour, ownSlot } from "../model/colour";
@@ -7,7 +7,7 @@ import type { Theme } from "../model/colour";
 let all: ReadonlyMap<string, number> = new Map();
 let known = "";
 
-/** Tells all services that the server knows: lists have their colours. */
+/** Sets the services that the server knows. Lists use their colours. */
 export function introduce(names: readonly string[]): void {
   const key = [...names].sort().join("\n");
   if (key === known) return;
@@ -19,7 +19,7 @@ type Palette = (service: string) => number;
 const global: Palette = (service) => all.get(service) ?? ownSlot(service);
 const Context = createContext<Palette>(global);
 
-/** Below it these services are seen together: none looks like another. */
+/** Gives the services that are shown together inside this element different colours. */
 export function Colours({ names, children }: { names: readonly string[]; children: ReactNode }) {
   const key = names.join("\n");
   const palette = useMemo((): Palette => {
@@ -29,13 +29,13 @@ export function Colours({ names, children }: { names: readonly string[]; childre
   return createElement(Context, { value: palette }, children);
 }
 
-/** Gives an element `--service`, its service's colour. */
+/** Sets `--service` on an element: the colour of its service. */
 export function useServiceStyle(): (service: string) => CSSProperties {
   const palette = useContext(Context);
   return (service) => ({ "--service": cssColour(palette(service)) }) as CSSProperties;
 }
 
-/** The same as `#rrggbb`, for canvases. */
+/** The service's colour as `#rrggbb`, for canvases. */
 export function useServiceHex(): (service: string, theme: Theme) => string {
   const palette = useContext(Context);
   return useMemo(() => (service, theme) => hexColour(palette(service), theme), [palette]);

@@ -1,4 +1,4 @@
-/** The address bar is the state: paths and parameters, nothing else. */
+/** The state of the UI is the address: a path and parameters. */
 import { createElement, useMemo, useSyncExternalStore } from "react";
 import type { AnchorHTMLAttributes, MouseEvent } from "react";
 import { entry, keepVisits, newEntry } from "./visit";
@@ -7,13 +7,13 @@ const CHANGED = "spanwise:navigate";
 
 let back = false;
 
-/** Called once, before anything is shown. */
+/** Called once, before anything is rendered. */
 export function startRouter(): void {
   window.addEventListener("popstate", () => (back = true));
   keepVisits();
 }
 
-/** Whether this place was come to by Back or Forward: then it is shown as it was. */
+/** Whether the user came to this place by Back or Forward. It is then shown as it was left. */
 export const cameBack = (): boolean => back;
 
 function subscribe(listener: () => void): () => void {
@@ -31,7 +31,7 @@ const snapshot = () => `${entry()} ${address()}`;
 export interface Place {
   path: string;
   params: URLSearchParams;
-  /** Names the visit: the same address visited twice has two. */
+  /** Identifies the visit: two visits of the same address differ. */
   entry: string;
 }
 
@@ -52,7 +52,7 @@ export function navigate(to: string, how: "push" | "replace" = "push"): void {
   window.dispatchEvent(new Event(CHANGED));
 }
 
-/** Sets parameters of this page; null, empty text and empty lists remove them. */
+/** Sets parameters of this page. Null, empty text and empty lists remove a parameter. */
 export function setParams(
   patch: Record<string, string | null | readonly string[]>,
   how: "push" | "replace" = "replace",
@@ -67,7 +67,7 @@ export function setParams(
   navigate(window.location.pathname + (query === "" ? "" : `?${query}`), how);
 }
 
-/** A link that changes the page without loading it again. */
+/** A link that changes the page without reloading. */
 export function Link({
   to,
   onClick,

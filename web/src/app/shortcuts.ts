@@ -1,6 +1,6 @@
 import { useEffect } from "react";
 
-/** Keys as `KeyboardEvent.key` names them, to what they do. */
+/** Handlers by key, as `KeyboardEvent.key` names it. */
 export type Shortcuts = Record<string, (event: KeyboardEvent) => void>;
 
 function typing(target: Element): boolean {
@@ -10,10 +10,13 @@ function typing(target: Element): boolean {
   );
 }
 
-/** What Enter and Space themselves do something to. */
+/** Elements that react to Enter and Space themselves. */
 const PRESSED = "a[href], button, summary, [role=button], [role=option]";
 
-/** Keys that work anywhere on the page, but not while a person types or presses a button. */
+/**
+ * Keys that work everywhere on the page, except while the user types text or has focused a
+ * button.
+ */
 export function useShortcuts(shortcuts: Shortcuts): void {
   useEffect(() => {
     const listen = (event: KeyboardEvent) => {

@@ -1,4 +1,4 @@
-/** A choice that this browser remembers, where it can. */
+/** A choice that this browser remembers, if its storage is available. */
 import { useSyncExternalStore } from "react";
 
 export function recalled(key: string): string | null {
@@ -14,11 +14,11 @@ export function remembered(key: string, value: string | null): void {
     if (value === null) localStorage.removeItem(key);
     else localStorage.setItem(key, value);
   } catch {
-    // Private mode: it holds for this page.
+    // In private mode, the choice lasts as long as the page.
   }
 }
 
-/** A value that components follow. */
+/** A value that components subscribe to. */
 export class Followed<T> {
   private readonly listeners = new Set<() => void>();
   private value: T;

@@ -22,20 +22,21 @@ function subscribe(listener: () => void): () => void {
   };
 }
 
-/** The theme in force: chosen here, or the system's. */
+/** The current theme: chosen in the UI, or the system's. */
 export const useTheme = (): Theme => useSyncExternalStore(subscribe, current);
 
 export function toggleTheme(): void {
   const next: Theme = current() === "dark" ? "light" : "dark";
   const system: Theme = dark.matches ? "dark" : "light";
-  // The system's own choice is not remembered: it may change at dusk.
+  // A choice that equals the system's theme is not saved: the system may change it later, for
+  // example at dusk.
   if (next === system) delete document.documentElement.dataset["theme"];
   else document.documentElement.dataset["theme"] = next;
   remembered(KEY, next === system ? null : next);
   window.dispatchEvent(new Event(CHANGED));
 }
 
-/** The value of a custom property of the design, for canvases. */
+/** The value of a CSS custom property, for canvases. */
 export function token(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }

@@ -1,13 +1,12 @@
 /**
- * What a visit of a page leaves behind, so that Back finds it as it was: how
- * far it was scrolled, and what was chosen. Bound to the browser's own entry of
- * its history, and gone with the tab.
+ * State of a page that Back restores: scroll positions and the selection. The state belongs to an
+ * entry of the browser's history, and ends with the tab.
  */
 import { useLayoutEffect } from "react";
 import type { RefObject } from "react";
 
 const KEY = "spanwise.visits";
-/** Visits that are remembered. */
+/** Visits that are kept. */
 const MOST_VISITS = 60;
 
 type Left = Record<string, string | number>;
@@ -24,22 +23,22 @@ function load(): Map<string, Left> {
   }
 }
 
-/** Takes up what earlier pages of this tab left, and leaves it to later ones. */
+/** Loads the state that earlier pages of this tab saved, and saves it when this page is left. */
 export function keepVisits(): void {
   visits = load();
   window.addEventListener("pagehide", () => {
     try {
       sessionStorage.setItem(KEY, JSON.stringify([...visits].slice(-MOST_VISITS)));
     } catch {
-      // Then a reload begins at the top.
+      // Without storage, a reload begins at the top.
     }
   });
 }
 
-/** The state of a new entry of the history. */
+/** The state of a new entry in the history. */
 export const newEntry = (): { visit: string } => ({ visit: `${Date.now()}.${count++}` });
 
-/** The name of the entry that is shown. */
+/** The id of the current entry in the history. */
 export function entry(): string {
   const state = window.history.state as { visit?: unknown } | null;
   if (typeof state?.visit === "string") return state.visit;
@@ -50,7 +49,7 @@ export function entry(): string {
 
 export function leave(visit: string, name: string, value: string | number): void {
   const left = visits.get(visit) ?? {};
-  // The latest visits stand last.
+  // Moves this visit to the end: the oldest visits are dropped.
   visits.delete(visit);
   visits.set(visit, { ...left, [name]: value });
   if (visits.size > 2 * MOST_VISITS) visits = new Map([...visits].slice(-MOST_VISITS));
@@ -59,7 +58,7 @@ export function leave(visit: string, name: string, value: string | number): void
 export const found = (visit: string, name: string): string | number | undefined =>
   visits.get(visit)?.[name];
 
-/** Scrolls a box to where this visit left it, once its content is there. */
+/** Scrolls an element to the position of this visit once its content is there. */
 export function useScroll(
   box: RefObject<HTMLElement | null>,
   visit: string,

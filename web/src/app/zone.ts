@@ -1,4 +1,4 @@
-/** Which zone times are told in: this machine's, or UTC. The same on every page. */
+/** The time zone in which times are shown: this machine's, or UTC. All pages use the same zone. */
 import type { Zone } from "../model/time";
 import { Followed, recalled, remembered } from "./store";
 

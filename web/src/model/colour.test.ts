@@ -4,7 +4,7 @@ import { assign, difference, hexColour, oklchToHex, ownSlot, SLOTS } from "./col
 const shop = ["nginx", "storefront", "catalog", "cart", "orders", "stock", "payments", "ledger"];
 const many = (count: number) => Array.from({ length: count }, (_, index) => `service-${index}`);
 
-/** The least difference of any two. */
+/** The smallest difference between any two slots. */
 function closest(slots: Iterable<number>): number {
   const all = [...slots];
   let least = Infinity;
@@ -60,7 +60,7 @@ describe("assign", () => {
 it("converts OKLCH as CSS does", () => {
   expect(oklchToHex(1, 0, 0)).toBe("#ffffff");
   expect(oklchToHex(0, 0, 0)).toBe("#000000");
-  // CSS Color 4's own example of sRGB red.
+  // The example of sRGB red in CSS Color 4.
   expect(oklchToHex(0.62796, 0.25768, 29.234)).toBe("#ff0000");
 });
 

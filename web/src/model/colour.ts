@@ -1,17 +1,16 @@
 /**
- * One colour for each service, the same in every browser: nothing but names
- * decides. A service's slot comes from a hash of its name; where services are
- * seen together and two look alike, one of them takes the next slot that is
- * far enough from all others.
+ * One colour for each service, computed from names only, so that it is the same in every browser. A
+ * service's slot comes from a hash of its name. If two services that are shown together look alike,
+ * one of them takes the next slot that differs enough from all others.
  *
- * A slot is a hue at one of four tones in OKLCH. Hues near red are left to errors.
+ * A slot is a hue at one of four tones in OKLCH. Hues near red are reserved for errors.
  */
 
 const FIRST_HUE = 50;
 const HUE_STEP = 12;
 const HUES = 25;
 
-/** Lightness and chroma by theme; the same figures stand in `tokens.css`. */
+/** Lightness and chroma by theme. `tokens.css` has the same numbers. */
 const TONES = {
   light: [
     { l: 0.62, c: 0.14 },
@@ -42,12 +41,12 @@ export function hash(text: string): number {
   return value >>> 0;
 }
 
-/** The slot of a service that nothing stands in the way of. */
+/** The slot of a service if no other service is in the way. */
 export const ownSlot = (name: string): number => hash(name) % STRONG;
 
-/** Strong colours; the faint and the dark ones are for crowds. */
+/** Slots of strong colours. Faint and dark colours are only used for many services. */
 const STRONG = 2 * HUES;
-/** Differences at which two colours are still told apart, best first, and among which slots. */
+/** Colour differences that are tried, the largest first, and how many slots are tried with each. */
 const APART: readonly [least: number, slots: number][] = [
   [0.1, STRONG],
   [0.08, STRONG],
@@ -58,13 +57,15 @@ const APART: readonly [least: number, slots: number][] = [
   [1e-6, SLOTS],
 ];
 
-/** A wish that differs this much from the others' is kept: a service has one colour on all pages. */
+/**
+ * A preferred slot that differs this much from the others is kept, so that a service has the
+ * same colour on all pages.
+ */
 const KEPT = 0.08;
 
 /**
- * Slots for services that are seen together: each its wish, or, where another
- * looks like it, one that is further from all. The order of the names does not
- * matter.
+ * Slots for services that are shown together: the preferred slot of each, or, if another service
+ * looks like it, the next slot that differs enough. The order of the names does not matter.
  */
 export function assign(
   names: Iterable<string>,
@@ -95,7 +96,7 @@ function isApart(slot: number, used: ReadonlySet<number>, least: number): boolea
 function freeSlot(first: number, used: ReadonlySet<number>): number {
   if (used.size >= SLOTS) return first;
   for (const [least, slots] of APART) {
-    // 37 shares no factor with 50 or 100: every slot is visited once.
+    // 37 is coprime to 50 and 100, so every slot is visited once.
     for (let step = 0; step < slots; step++) {
       const slot = (first + step * 37) % slots;
       if (isApart(slot, used, least)) return slot;
@@ -106,7 +107,7 @@ function freeSlot(first: number, used: ReadonlySet<number>): number {
 
 let differences: Float32Array | null = null;
 
-/** How far two slots look apart (distance in OKLab), in the theme where they are closer. */
+/** How different two slots look (distance in OKLab), in the theme in which they are more alike. */
 export function difference(one: number, other: number): number {
   if (differences === null) {
     differences = new Float32Array(SLOTS * SLOTS);
@@ -131,19 +132,19 @@ function parts(slot: number, theme: Theme): { l: number; c: number; h: number } 
   return { ...tone, h: FIRST_HUE + (slot % HUES) * HUE_STEP };
 }
 
-/** A CSS colour that follows the theme by itself. */
+/** A CSS colour that changes with the theme. */
 export function cssColour(slot: number): string {
   const tone = TONE_NAMES[Math.floor(slot / HUES)];
   return `oklch(var(--tone-${tone}) ${FIRST_HUE + (slot % HUES) * HUE_STEP})`;
 }
 
-/** `#rrggbb`, for canvases. */
+/** The colour as `#rrggbb`, for canvases. */
 export function hexColour(slot: number, theme: Theme): string {
   const { l, c, h } = parts(slot, theme);
   return oklchToHex(l, c, h);
 }
 
-/** OKLCH to sRGB (Björn Ottosson's matrices), clipped to the gamut. */
+/** Converts OKLCH to sRGB (Björn Ottosson's matrices), clipped to the gamut. */
 export function oklchToHex(lightness: number, chroma: number, hue: number): string {
   const angle = (hue * Math.PI) / 180;
   const a = chroma * Math.cos(angle);

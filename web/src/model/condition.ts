@@ -1,4 +1,4 @@
-/** Conditions on attributes, as people type them and as the API takes them. */
+/** Conditions on attributes, as users type them and as the API takes them. */
 
 export const OPERATORS = ["=", "!=", ">", ">=", "<", "<=", "~"] as const;
 export type Operator = (typeof OPERATORS)[number] | "exists" | "absent";
@@ -6,11 +6,11 @@ export type Operator = (typeof OPERATORS)[number] | "exists" | "absent";
 export interface Condition {
   key: string;
   operator: Operator;
-  /** Empty where the operator takes none. */
+  /** Empty if the operator takes no value. */
   value: string;
 }
 
-/** How to write one, in a line. */
+/** The syntax in one line. */
 export const GRAMMAR =
   "key=value, !=, >, >=, <, <=, key~text (contains), key (exists), !key (absent)";
 
@@ -28,7 +28,7 @@ function split(text: string): Split {
   return { absent, key: key.trim(), operator, value: value.trim() };
 }
 
-/** What else people write, and what it is here. */
+/** Operators of other query languages, and their names here. */
 const ELSEWHERE: Record<string, string> = {
   "==": "=",
   "=~": "~",
@@ -37,7 +37,7 @@ const ELSEWHERE: Record<string, string> = {
   "<>": "!=",
 };
 
-/** The condition, or why there is none. */
+/** The condition, or why the text is not one. */
 export function readCondition(text: string): Condition | { problem: string } {
   const { absent, key, operator, value } = split(text.trim());
   const problem = (said: string) => ({ problem: said });
@@ -48,7 +48,7 @@ export function readCondition(text: string): Condition | { problem: string } {
         : `Before “${operator}” stands the name of an attribute.`,
     );
   }
-  // A sentence is no condition; a name with a space in it may be compared.
+  // A sentence is not a condition. A name that contains a space needs an operator.
   if (operator === "" && /\s/.test(key)) {
     return problem(`“${key}” is no name of an attribute. Write ${GRAMMAR}.`);
   }
@@ -72,14 +72,14 @@ export function readCondition(text: string): Condition | { problem: string } {
   return { key, operator: operator as Operator, value };
 }
 
-/** As the API and the address have it. */
+/** The condition as the API and the address spell it. */
 export function spelled({ key, operator, value }: Condition): string {
   if (operator === "exists") return key;
   if (operator === "absent") return `!${key}`;
   return `${key}${operator}${value}`;
 }
 
-/** As it is shown; what is no condition is shown as it stands. */
+/** The condition as it is displayed. Text that is not a condition is displayed unchanged. */
 export function shownCondition(text: string): string {
   const read = readCondition(text);
   if ("problem" in read) return text;
@@ -91,7 +91,10 @@ export function shownCondition(text: string): string {
   return `${key} ${operator} ${value}`;
 }
 
-/** What is being typed: the beginning of a key, or of a value. Null where nothing completes it. */
+/**
+ * What the user is typing: the beginning of a key, or of a value. Null if nothing can be
+ * completed.
+ */
 export type Typing =
   | { part: "key"; before: string; prefix: string }
   | { part: "value"; before: string; key: string; prefix: string };

@@ -1,4 +1,4 @@
-/** Durations for people: written with three digits, read as they are typed. */
+/** Formats durations with three digits, and parses durations that users type. */
 
 const UNITS: readonly [name: string, nano: number][] = [
   ["s", 1e9],
@@ -7,12 +7,12 @@ const UNITS: readonly [name: string, nano: number][] = [
   ["ns", 1],
 ];
 
-/** The number of a nanosecond text; exact below 2^53 (104 days). */
+/** Parses nanoseconds; exact below 2^53 (104 days). */
 export function nano(text: string | number | undefined | null): number {
   return text === undefined || text === null ? 0 : Number(text);
 }
 
-/** Nanoseconds between two times since 1970, exact where the difference is below 2^53. */
+/** Nanoseconds between two times since 1970, exact if the difference is below 2^53. */
 export function nanoBetween(from: string, to: string): number {
   return Number(BigInt(to) - BigInt(from));
 }
@@ -30,7 +30,7 @@ export function formatDuration(value: number): string {
     return `${Math.floor(seconds / 60)} m ${pad(seconds % 60)} s`;
   }
   for (const [index, [name, size]] of UNITS.entries()) {
-    // 999.7 µs would be written `1000 µs`: it is 1.00 ms.
+    // 999.7 µs would round to `1000 µs`; it is written as 1.00 ms.
     if (value >= size * 0.9995 || index === UNITS.length - 1) {
       return `${threeDigits(value / size)} ${name}`;
     }
@@ -38,7 +38,7 @@ export function formatDuration(value: number): string {
   return "–";
 }
 
-/** A duration after (`+`) or before (`−`) something. */
+/** An offset after (`+`) or before (`−`) a point in time. */
 export function formatOffset(value: number): string {
   return value < 0 ? formatDuration(value) : `+${formatDuration(value)}`;
 }
@@ -54,8 +54,8 @@ function threeDigits(value: number): string {
 }
 
 /**
- * Reads `10ms`, `1.5 s`, `200us`, `2m`; a bare number is milliseconds. The
- * answer is the API's spelling, or null where it is no duration.
+ * Parses `10ms`, `1.5 s`, `200us`, `2m`. A number without a unit is milliseconds. Returns the API's
+ * spelling, or null if the text is not a duration.
  */
 export function canonicalDuration(text: string): string | null {
   const match = /^\s*(\d+(?:\.\d+)?|\.\d+)\s*(ns|us|µs|μs|ms|s|m|h)?\s*$/i.exec(text);
@@ -64,13 +64,13 @@ export function canonicalDuration(text: string): string | null {
   return `${Number(match[1])}${unit}`;
 }
 
-/** The API's spelling of nanoseconds, in whole microseconds, rounded the given way. */
+/** Nanoseconds in the API's spelling: whole microseconds, rounded in the given direction. */
 export function apiDuration(value: number, round: "down" | "up"): string {
   const micros = value / 1e3;
   return `${Math.max(0, round === "down" ? Math.floor(micros) : Math.ceil(micros))}us`;
 }
 
-/** Round positions between two values: `count` or fewer. */
+/** Round values between two values, at most `count`. */
 export function ticks(from: number, to: number, count: number): number[] {
   const span = to - from;
   if (!(span > 0) || count < 1) return [];

@@ -1,8 +1,8 @@
-/** Why a span hangs where it hangs, in words. */
+/** Explains in words why a span has its parent. */
 import type { Span } from "../api/types";
 import { formatShare } from "./number";
 
-/** Confidence from which a link counts as certain; the model's own figure. */
+/** A link of this confidence or more is certain. The model has the same number. */
 export const CERTAIN = 0.999;
 
 export type Certainty = "certain" | "guess" | "ambiguous" | "none";
@@ -10,13 +10,13 @@ export type Certainty = "certain" | "guess" | "ambiguous" | "none";
 export function certainty(span: Span): Certainty {
   if (span.evidence === "ambiguous") return "ambiguous";
   if (span.parent === null) return "none";
-  // A parent that the sender named needs no further proof.
+  // A parent that the sender named needs no evidence.
   if (span.confidence === undefined) return span.evidence === undefined ? "certain" : "guess";
-  // The column is a 32-bit float: 0.999 may come as 0.99899995.
+  // The column is a 32-bit float: 0.999 may arrive as 0.99899995.
   return span.confidence >= CERTAIN - 1e-6 ? "certain" : "guess";
 }
 
-/** A piece of a sentence; code is set in monospace. */
+/** A piece of a sentence. Code is set in monospace. */
 export interface Piece {
   text: string;
   code?: boolean;
@@ -26,14 +26,14 @@ export interface Explanation {
   certainty: Certainty;
   /** For example: Child of `POST /checkout` (orders) because … — certain. */
   sentence: Piece[];
-  /** What the reader should make of it. */
+  /** A hint for the reader. */
   note: string | null;
 }
 
 const plain = (text: string): Piece => ({ text });
 const code = (text: string): Piece => ({ text, code: true });
 
-/** The reason for a link, as what follows "because". */
+/** The reason for a link: the text after "because". */
 function because(span: Span, parent: Span): Piece[] {
   switch (span.evidence) {
     case "tcp_sequence":
@@ -158,7 +158,7 @@ const CAPTURE_WORDS: Record<string, [short: string, long: string]> = {
   app: ["sdk", "as the application itself reports it (SDK)"],
 };
 
-/** Where a span was seen: for a tag, and in full. */
+/** Where a span was captured: a short form for a tag, and the full form. */
 export function captureWords(capture: string): [short: string, long: string] {
   return CAPTURE_WORDS[capture] ?? [capture, capture];
 }

@@ -1,4 +1,4 @@
-/** Figures that the server reports, whatever it reports: named, with units. */
+/** Turns numbers that the server reports, whatever their names, into rows with units. */
 import { formatDuration } from "./duration";
 import { formatBytes, formatCount, plainName } from "./number";
 import { formatMoment } from "./time";
@@ -25,7 +25,7 @@ function text(key: string, value: unknown, zone: Zone): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** A JSON object, or a list of pairs, as figures; objects within are flattened. */
+/** Rows for a JSON object or a list of pairs. Nested objects are flattened. */
 export function figures(source: unknown, zone: Zone = "local", prefix = ""): Figure[] {
   const entries: [string, unknown][] = Array.isArray(source)
     ? source.filter((one): one is [string, unknown] => Array.isArray(one) && one.length === 2)

@@ -1,4 +1,4 @@
-/** Where names go on a crowded picture: the important ones first, none over another. */
+/** Places labels on a crowded picture: the important ones first, without overlaps. */
 
 export interface Box {
   left: number;
@@ -22,7 +22,7 @@ const within = (box: Box, bounds: Box): boolean =>
   box.left + box.width <= bounds.left + bounds.width &&
   box.top + box.height <= bounds.top + bounds.height;
 
-/** Boxes by where they are: who asks about one place looks at few. */
+/** Boxes in a grid, so that an overlap test looks at few of them. */
 export class Boxes {
   private readonly cells = new Map<number, Box[]>();
   constructor(private readonly cell = 48) {}
@@ -42,13 +42,13 @@ export class Boxes {
     );
   }
 
-  /** Whether any cell under the box says yes. */
+  /** Whether `ask` returns true for any cell under the box. */
   private each(box: Box, ask: (key: number) => boolean): boolean {
     const right = Math.floor((box.left + box.width) / this.cell);
     const bottom = Math.floor((box.top + box.height) / this.cell);
     for (let x = Math.floor(box.left / this.cell); x <= right; x++) {
       for (let y = Math.floor(box.top / this.cell); y <= bottom; y++) {
-        // Pictures are less than a million cells tall.
+        // Pictures are less than a million cells tall, so that keys do not collide.
         if (ask(x * 1_000_003 + y)) return true;
       }
     }
@@ -56,21 +56,21 @@ export class Boxes {
   }
 }
 
-/** A dot that wants a name, in pixels. */
+/** A dot that needs a label, in pixels. */
 export interface Named {
   x: number;
   y: number;
   radius: number;
-  /** Of the name. */
+  /** Width of the name. */
   width: number;
-  /** Of a second line, which may be left out; 0 for none. */
+  /** Width of a second line, which may be left out; 0 for none. */
   noteWidth: number;
 }
 
 export interface Label {
-  /** Which of the dots. */
+  /** The dot's index. */
   at: number;
-  /** Middle of the name's line, from the dot's middle. */
+  /** From the dot's centre to the centre of the label's first line. */
   dx: number;
   dy: number;
   note: boolean;
@@ -79,13 +79,13 @@ export interface Label {
 
 export const LINE = 15;
 const GAP = 3;
-/** Air around a name. */
+/** Space around a name. */
 const AIR = 4;
 
 /**
- * Labels for as many of the dots as there is room for, the first ones first, all
- * within `bounds`. Dots are never covered. Below is the best place, and the only
- * one with a note.
+ * Labels for as many of the dots as there is room for, in the given order, all within `bounds`.
+ * Labels never cover dots. The position below the dot is preferred, and is the only one with a
+ * note.
  */
 export function placeLabels(dots: readonly Named[], most: number, bounds?: Box): Label[] {
   const taken = new Boxes();

@@ -87,7 +87,7 @@ describe("layers", () => {
       steps.flatMap((step) => (names[at + step] ? [[name, names[at + step]!] as const] : [])),
     );
     const places = layers(names, edges);
-    // 2,000 levels share columns, but no call goes left.
+    // 2,000 levels share columns, but no edge leads to the left.
     for (const [from, to] of edges) {
       expect(places.get(from)!.x).toBeLessThanOrEqual(places.get(to)!.x);
     }

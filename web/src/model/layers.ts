@@ -1,7 +1,7 @@
 /**
- * Places for the nodes of a service map: callers left, callees right, as few
- * crossings as a few sweeps find. Deterministic: the same graph gives the same
- * picture. Every step is linear in nodes and edges but for sorting.
+ * Layout of a service map: callers to the left, callees to the right, with crossings reduced by a
+ * few sweeps. The layout is deterministic: the same graph gives the same picture. Every step is
+ * linear in nodes and edges, except for sorting.
  */
 
 export interface Place {
@@ -9,11 +9,11 @@ export interface Place {
   y: number;
 }
 
-/** Small columns are never broken. */
+/** Columns of up to this many nodes are not split. */
 const LEAST_ROWS = 12;
-/** Chains of so many calls are drawn in full. */
+/** Up to this many levels, each level has its own column. */
 const LEAST_LEVELS = 16;
-/** Fewest columns that small islands share a row of. */
+/** Least number of columns in a row of small islands. */
 const LEAST_COLUMNS = 5;
 const SWEEPS = 8;
 const SETTLES = 12;
@@ -34,7 +34,7 @@ export function layers(
   return new Map(names.map((name, at) => [name, places[at]!]));
 }
 
-/** A graph by numbers, with the neighbours of each node at hand. */
+/** A graph of numbered nodes, with the neighbours of each node. */
 class Web {
   readonly out: number[][];
   readonly into: number[][];
@@ -64,7 +64,7 @@ function arrangeAll(web: Web): Place[] {
   );
 }
 
-/** Nodes that hang together, the largest group first. */
+/** Connected components, the largest first. */
 function islands(web: Web): number[][] {
   const seen = new Uint8Array(web.size);
   const result: number[][] = [];
@@ -86,9 +86,9 @@ function islands(web: Web): number[][] {
   return result.sort((a, b) => b.length - a.length || a[0]! - b[0]!);
 }
 
-/** The same graph, edges that close a circle turned round. */
+/** The same graph, with the edges that close a cycle reversed. */
 function withoutCycles(web: Web): Web {
-  const state = new Uint8Array(web.size); // 1: on the way, 2: done
+  const state = new Uint8Array(web.size); // 1: being visited, 2: done
   const result = new Web(web.size);
   const starts = Array.from({ length: web.size }, (_, at) => at);
   starts.sort((a, b) => web.into[a]!.length - web.into[b]!.length || a - b);
@@ -131,10 +131,10 @@ function longestPath(web: Web): Int32Array {
   return level;
 }
 
-/** One island: callers left, callees right. */
+/** Lays out one island: callers to the left, callees to the right. */
 function arrange(island: readonly number[], web: Web, level: Int32Array): Map<number, Place> {
-  // Where everything calls everything, the longest way is no order that can be
-  // seen: levels share columns then.
+  // If nearly everything calls everything, the longest path says little about the order. Several
+  // levels then share a column.
   const deepest = island.reduce((most, node) => Math.max(most, level[node]!), 0) + 1;
   const shared = Math.min(
     1,
@@ -144,7 +144,7 @@ function arrange(island: readonly number[], web: Web, level: Int32Array): Map<nu
   for (const node of island) (columns[Math.floor(level[node]! * shared)] ??= []).push(node);
   const filled = columns.filter(Boolean);
   sweep(filled, web);
-  // A column that is much taller than the picture is wide stands in several.
+  // A column that is much taller than the picture is wide is split into several.
   const most = Math.max(LEAST_ROWS, Math.ceil(1.2 * Math.sqrt(island.length)));
   const broken = filled.flatMap((column) => {
     const parts = Math.ceil(column.length / most);
@@ -161,7 +161,7 @@ function arrange(island: readonly number[], web: Web, level: Int32Array): Map<nu
   return places;
 }
 
-/** Orders each column by the mean place of its neighbours, there and back. */
+/** Sorts each column by the mean position of its neighbours, in alternating directions. */
 function sweep(columns: number[][], web: Web): void {
   const order = new Map<number, number>();
   const note = (column: number[]) =>
@@ -183,7 +183,7 @@ function sweep(columns: number[][], web: Web): void {
   }
 }
 
-/** Pulls nodes level with their neighbours, at least one step apart. */
+/** Moves nodes to the height of their neighbours, at least one step apart. */
 function settle(columns: readonly number[][], web: Web, places: Map<number, Place>): void {
   for (let round = 0; round < SETTLES; round++) {
     for (const column of round % 2 === 0 ? columns : [...columns].reverse()) {
@@ -202,7 +202,7 @@ function settle(columns: readonly number[][], web: Web, places: Map<number, Plac
   }
 }
 
-/** The islands under each other, small ones side by side. */
+/** Stacks the islands, small ones side by side. */
 function pack(all: readonly Map<number, Place>[], size: number): Place[] {
   const places: Place[] = Array.from({ length: size }, () => ({ x: 0, y: 0 }));
   const sizes = all.map((island) => {
@@ -226,7 +226,7 @@ function pack(all: readonly Map<number, Place>[], size: number): Place[] {
     for (const [node, place] of island) {
       places[node] = { x: x + place.x, y: top + place.y - least };
     }
-    // The largest has its row to itself.
+    // The largest island has a row of its own.
     x = at === 0 ? columns : x + wide;
     bottom = Math.max(bottom, top + tall);
   });

@@ -1,4 +1,4 @@
-/** Counts, rates and bytes for people. */
+/** Formats counts, rates and bytes. */
 
 const ACRONYMS: Record<string, string> = {
   api: "API",
@@ -29,7 +29,10 @@ export function formatRate(perSecond: number): string {
   return `${perSecond.toFixed(digits)}/s`;
 }
 
-/** A share of 1 in per cent; never `0%` for something, nor `100%` for less than all. */
+/**
+ * Formats a fraction as per cent: never `0%` for more than nothing, and never `100%` for less
+ * than all.
+ */
 export function formatShare(share: number): string {
   if (share <= 0) return "0%";
   if (share >= 1) return "100%";
@@ -51,7 +54,7 @@ export function formatBytes(value: number): string {
   return `${text} ${units[unit]}`;
 }
 
-/** `rtt_nano` and the like: a value under a name that ends in its unit. */
+/** The display name of a field such as `rtt_nano`, without the unit at its end. */
 export function plainName(name: string): string {
   const words = name
     .replace(/_(unix_nano|nano|seconds)$/, "")

@@ -1,7 +1,7 @@
-/** How a call ended, as the side that reports it saw it. */
+/** How a call ended, as the reporting side saw it. */
 import type { Span } from "../api/types";
 
-/** Reasons of HTTP that are met, and those of gRPC by their numbers. */
+/** Common reason phrases of HTTP, and gRPC's codes by number. */
 const HTTP: Record<number, string> = {
   400: "Bad Request",
   401: "Unauthorized",
@@ -40,11 +40,11 @@ const GRPC =
 
 export interface Outcome {
   failed: boolean;
-  /** It was not seen how the call ended. */
+  /** The end of the call was not captured. */
   unknown: boolean;
-  /** `404`; of gRPC the name. Null where there is none. */
+  /** `404`, or the name for gRPC. Null if there is none. */
   code: string | null;
-  /** What went wrong, in the words that are known. Null where nothing did. */
+  /** What went wrong, as text. Null if nothing did. */
   text: string | null;
 }
 
@@ -53,8 +53,8 @@ export type Answered = Pick<Span, "status" | "status_code" | "protocol" | "error
 const isGrpc = (span: Answered) => span.protocol?.toLowerCase().includes("grpc") ?? false;
 
 /**
- * By the standard a server that answers 404 did its duty and is no error. Who
- * looks for the cause wants to see who said so: an answer of 4xx marks both sides.
+ * By the OpenTelemetry standard, a server span with status 404 is not an error. A user who looks
+ * for a cause wants to see which side gave the answer, so a 4xx answer marks both sides.
  */
 export function outcome(span: Answered): Outcome {
   const { status, status_code: number } = span;
@@ -80,10 +80,10 @@ export function isNameUnknown(span: Pick<Span, "attributes">): boolean {
 
 /** The error's own words, with the code and its meaning where they do not say it. */
 function said(error: string | undefined, code: string | null, reason?: string): string {
-  // A small number alone is no code that people know by heart.
+  // A small number alone is hard to recognize as a code.
   const named = code !== null && /^\d{1,2}$/.test(code) ? `code ${code}` : code;
   const answer = [named, reason].filter(Boolean).join(" ");
-  // Both sides of a call tell the same in the same words.
+  // Both sides of a call are described in the same words.
   if (!error || error === `HTTP ${code}`) return answer || "Failed";
   if (code === null || error.includes(code)) return error;
   return `${answer}: ${error}`;

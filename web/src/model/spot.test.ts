@@ -34,7 +34,7 @@ it("bends a line round what lies on it, and only then", () => {
   expect(bend).toBeGreaterThan(0);
   expect(wayBetween(from, to, bend)(0.5).y).toBeLessThan(below.top);
   expect(clearest(from, to, [], 0.16)).toBe(0.16);
-  // Upwards there is no room.
+  // There is no room above.
   const picture = { left: 0, top: -20, width: 401, height: 400 };
   const flat = { left: 180, top: -5, width: 40, height: 12 };
   expect(clearest(from, to, [flat], 0, picture)).toBeLessThan(0);

@@ -1,4 +1,4 @@
-/** Where on its edge a label goes, so that labels lie over nothing else. */
+/** Finds the position of a label on its edge at which it covers nothing else. */
 
 import { overlaps } from "./labels";
 import type { Box } from "./labels";
@@ -8,10 +8,13 @@ export interface Point {
   y: number;
 }
 
-/** Shares of the way to try, best first: near the callee, edges that leave one node have parted. */
+/**
+ * Positions to try along the edge, the best first: near the callee, because there the edges that
+ * leave one node have diverged.
+ */
 const TRIES = [0.55, 0.62, 0.48, 0.69, 0.41, 0.76, 0.34, 0.83, 0.27];
 
-/** The first place on the way where a label of this size is free of all boxes, or null. */
+/** The first position at which a label of this size overlaps no box, or null. */
 export function spot(
   way: (share: number) => Point,
   size: { width: number; height: number },
@@ -25,9 +28,9 @@ export function spot(
   return null;
 }
 
-/** A straight way, or a bend to one side. */
+/** A straight line, or a curve that bends to one side. */
 export function wayBetween(from: Point, to: Point, curvature: number): (share: number) => Point {
-  // The control point of a quadratic Bézier curve, off the middle by the curvature.
+  // The control point of a quadratic Bézier curve, beside the middle by the curvature.
   const control = {
     x: (from.x + to.x) / 2 + (to.y - from.y) * curvature,
     y: (from.y + to.y) / 2 - (to.x - from.x) * curvature,
@@ -41,14 +44,14 @@ export function wayBetween(from: Point, to: Point, curvature: number): (share: n
   };
 }
 
-/** Bends to try, least first; positive bends to the left of the way. */
+/** Curvatures to try, the smallest first. Positive values bend to the left, seen from the start. */
 const BENDS = [0, 0.16, -0.16, 0.28, -0.28, 0.42, -0.42];
 const SAMPLES = 32;
 
 /**
- * The least bend with which a line runs over none of these boxes, or over the
- * fewest. `least` above 0 keeps apart lines that join the same two nodes. To leave
- * the picture is as bad as to run over a box, each time.
+ * The smallest curvature with which a line crosses no box, or the fewest. A `least` above 0
+ * separates lines that join the same two nodes. Each sample point outside the picture counts as
+ * much as a crossed box.
  */
 export function clearest(
   from: Point,

@@ -18,7 +18,7 @@ it("tells a time by the wall that was asked for, with the date where it is not t
   expect(formatTime(NOON, NOON, "local")).toBe("13:00:00.123");
   expect(formatTime(NOON, NOON, "utc")).toBe("12:00:00.123");
   expect(formatTime(NOON, NOON + 86_400_000, "utc")).toBe("2026-11-27 12:00:00.123");
-  // 23:30 UTC is tomorrow in Berlin.
+  // 23:30 UTC is the next day in Berlin.
   const late = Date.UTC(2026, 10, 27, 23, 30);
   expect(formatTime(late, NOON, "local")).toBe("2026-11-28 00:30:00.000");
   expect(formatTime(late, NOON, "utc")).toBe("23:30:00.000");

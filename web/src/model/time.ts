@@ -1,9 +1,9 @@
-/** Points in time and ranges of time for people. */
+/** Formats and parses times and ranges of time. */
 
-/** Which clock on the wall times are told by. */
+/** The time zone in which times are shown. */
 export type Zone = "local" | "utc";
 
-/** Ranges that can be chosen by name, as the API spells them. */
+/** Ranges that have a name, as the API spells them. */
 export const RANGES: readonly [start: string, label: string][] = [
   ["-15m", "Last 15 min"],
   ["-1h", "Last hour"],
@@ -14,17 +14,17 @@ export const RANGES: readonly [start: string, label: string][] = [
 
 export const DEFAULT_START = "-1h";
 
-/** Milliseconds since 1970 of a nanosecond text. */
+/** Converts a text of nanoseconds since 1970 to milliseconds. */
 export function milliseconds(unixNano: string): number {
   return Number(BigInt(unixNano) / 1000n) / 1000;
 }
 
-/** A nanosecond text of milliseconds since 1970. */
+/** Converts milliseconds since 1970 to a text of nanoseconds. */
 export function unixNano(milliseconds: number): string {
   return (BigInt(Math.round(milliseconds * 1000)) * 1000n).toString();
 }
 
-/** How long ago, coarsely: `now`, `12 s`, `4 min`, `3 h`, `2 d`. */
+/** The age, coarsely: `now`, `12 s`, `4 min`, `3 h`, `2 d`. */
 export function formatAge(then: number, now: number): string {
   const seconds = Math.max(0, Math.floor((now - then) / 1000));
   if (seconds < 1) return "now";
@@ -34,12 +34,12 @@ export function formatAge(then: number, now: number): string {
   return `${Math.floor(seconds / 86_400)} d`;
 }
 
-/** Minutes that the zone is ahead of UTC at a time. */
+/** The zone's offset from UTC at a time, in minutes. */
 function ahead(milliseconds: number, zone: Zone): number {
   return zone === "utc" ? 0 : -new Date(milliseconds).getTimezoneOffset();
 }
 
-/** `2026-11-27T12:00:00.123` on the zone's wall. */
+/** `2026-11-27T12:00:00.123`, in the zone's local time. */
 function wall(milliseconds: number, zone: Zone): string {
   const date = new Date(milliseconds + ahead(milliseconds, zone) * 60_000);
   return Number.isNaN(date.getTime()) ? "?T?" : date.toISOString().slice(0, -1);
@@ -50,26 +50,26 @@ export function formatDate(milliseconds: number, zone: Zone): string {
   return wall(milliseconds, zone).split("T")[0]!;
 }
 
-/** Time of day with milliseconds; with the date where it is not today. */
+/** The time of day with milliseconds, and the date if it is not today. */
 export function formatTime(milliseconds: number, now: number, zone: Zone): string {
   const [date, time] = wall(milliseconds, zone).split("T");
   return date === formatDate(now, zone) ? time! : `${date} ${time}`;
 }
 
-/** The same in whole seconds. */
+/** The time of day in whole seconds, and the date if it is not today. */
 export function formatSecond(milliseconds: number, now: number, zone: Zone): string {
   return formatTime(milliseconds, now, zone).replace(/\.\d+$/, "");
 }
 
-/** Date, time and zone: what can be told to somebody elsewhere. */
+/** Date, time and zone: unambiguous for readers elsewhere. */
 export function formatMoment(milliseconds: number, zone: Zone): string {
   return `${wall(milliseconds, zone).replace("T", " ")} ${zoneName(zone, milliseconds)}`;
 }
 
-/** `12:00:00 – 12:15:00`, with dates where they are not today's, and the zone. */
+/** `12:00:00 – 12:15:00`, with the zone, and with dates if they are not today's. */
 export function formatRange(from: number, to: number, now: number, zone: Zone): string {
   const [first, last] = [formatSecond(from, now, zone), formatSecond(to, now, zone)];
-  // One day is named once.
+  // A range within one day has its date once.
   const same = formatDate(from, zone) === formatDate(to, zone);
   return `${first} – ${same ? last.split(" ").at(-1) : last} ${zoneName(zone, to)}`;
 }
@@ -83,19 +83,19 @@ export function zoneName(zone: Zone, at: number): string {
   return `UTC${minutes < 0 ? "−" : "+"}${two(Math.floor(size / 60))}:${two(size % 60)}`;
 }
 
-/** A mark on an axis: as fine as the distance between two marks asks for. */
+/** A label on a time axis, as precise as the distance between two labels requires. */
 export function formatMark(milliseconds: number, step: number, zone: Zone): string {
   const [date, time] = wall(milliseconds, zone).split("T");
   if (step >= 86_400_000) return date!.slice(5);
   return time!.slice(0, step >= 60_000 ? 5 : step >= 1000 ? 8 : 11);
 }
 
-/** Value of an `<input type="datetime-local">` with seconds. */
+/** The value of an `<input type="datetime-local">` with seconds. */
 export function toInput(milliseconds: number, zone: Zone): string {
   return wall(milliseconds, zone).slice(0, 19);
 }
 
-/** The time that such a value names; null where it names none. */
+/** The time of such a value, or null if the value is not a time. */
 export function fromInput(value: string, zone: Zone): number | null {
   const time = new Date(zone === "utc" ? `${value}Z` : value).getTime();
   return Number.isFinite(time) ? time : null;

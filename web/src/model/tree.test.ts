@@ -50,7 +50,10 @@ const ALL = { closed: new Set<string>(), merge: false, filter: "" };
 const shape = (list: ReturnType<typeof rows>) =>
   list.map((row) => `${row.level}${row.span.span_id}${row.last ? "." : ""}`).join(" ");
 
-/** a serves; calls b, whose server side c calls d; a also calls e. */
+/**
+ * `a` serves a request and calls `b`. The server side of `b` is `c`, which calls `d`. `a` also
+ * calls `e`.
+ */
 function hop(): TracePage {
   return trace([
     span("a", null),
@@ -172,7 +175,7 @@ describe("clocks of several hosts", () => {
     exchanges: 1,
     notable: true,
   });
-  /** b is 500 ms behind a, and c 20 ms ahead of b. */
+  /** The clock of `b` is 500 ms behind that of `a`, and `c` is 20 ms ahead of `b`. */
   function skewed(): TracePage {
     const spans = [
       span("a", null, { host: "a", start_unix_nano: at(500), duration_nano: "100000000" }),

@@ -3,35 +3,35 @@ import { certainty } from "./evidence";
 import { outcome } from "./outcome";
 import type { Span, TracePage } from "../api/types";
 
-/** A trace, indexed once. */
+/** A trace with its indexes. */
 export interface Tree {
   trace: TracePage;
   spans: ReadonlyMap<string, Span>;
   /** Offsets in nanoseconds from the trace's start. */
   start: ReadonlyMap<string, number>;
-  /** Spans with nothing above them, or nothing that is here: of a page, in order. */
+  /** Spans without a parent, or whose parent is not loaded, in the order of the page. */
   tops: readonly string[];
-  /** Nanoseconds from the first start to the last end. */
+  /** Nanoseconds from the earliest start to the latest end. */
   length: number;
-  /** Whether times are drawn as if the clocks of all hosts agreed. */
+  /** Whether times are corrected, as if the clocks of all hosts agreed. */
   aligned: boolean;
 }
 
 /** One line of the waterfall. */
 export interface Row {
   span: Span;
-  /** The server's side of the hop, where both sides share the line. */
+  /** The server's side of the call, if both sides share the line. */
   server: Span | null;
-  /** Time of the hop that the server's side does not explain. */
+  /** Time of the call that the server's side does not cover. */
   networkNano: number;
-  /** Line of the parent; -1 for a root. */
+  /** The index of the parent's line; -1 for a root. */
   parent: number;
   level: number;
-  /** No later sibling follows. */
+  /** Whether this is the last sibling. */
   last: boolean;
   children: number;
   closed: boolean;
-  /** Whether the line itself fits the filter (not only something below it). */
+  /** Whether the line itself matches the filter, rather than only one of its descendants. */
   matched: boolean;
   link: "root" | "certain" | "guess";
 }
@@ -42,7 +42,7 @@ export interface View {
   filter: string;
 }
 
-/** Times as they were reported, or, where `aligned`, as if the clocks of all hosts agreed. */
+/** Times as reported, or, if `aligned`, corrected as if the clocks of all hosts agreed. */
 export function index(trace: TracePage, aligned = false): Tree {
   const spans = new Map<string, Span>();
   const start = new Map<string, number>();
@@ -54,7 +54,7 @@ export function index(trace: TracePage, aligned = false): Tree {
     const offset =
       nanoBetween(trace.start_unix_nano, span.start_unix_nano) - (ahead?.get(span.host ?? "") ?? 0);
     start.set(span.span_id, offset);
-    // A span from 1970, or from the next century, is not what the others are drawn to.
+    // A span in 1970 or in the next century does not count for the time axis.
     if (!isElsewhere(span)) {
       length = Math.max(length, offset + nano(span.duration_nano));
       first = Math.min(first, offset);
@@ -70,7 +70,7 @@ export function index(trace: TracePage, aligned = false): Tree {
   return { trace, spans, start, tops, length: Math.max(length, 1), aligned };
 }
 
-/** By how many nanoseconds each host's clock is ahead of that of the trace's first span. */
+/** Nanoseconds by which each host's clock is ahead of the clock of the trace's first span. */
 export function clocksAhead(trace: TracePage): Map<string, number> {
   const origin = trace.clocks[0]?.reference;
   const reference = trace.spans.find((span) => span.host !== undefined)?.host ?? origin;
@@ -93,13 +93,16 @@ export function clocksAhead(trace: TracePage): Map<string, number> {
   return ahead;
 }
 
-/** Whether the span's clock was so wrong that it does not tell when the trace took place. */
+/** Whether the span's clock was so wrong that its times are meaningless. */
 export function isElsewhere(span: Span): boolean {
   const mark = span.attributes?.find((one) => one.key === "spanwise.clock")?.value;
   return mark === "past" || mark === "future";
 }
 
-/** The server's side to draw on the client's line: exactly one child that certainly is it. */
+/**
+ * The server's span to draw on the client's line: the only child that is certainly the other
+ * side of this call.
+ */
 export function otherSide(tree: Tree, span: Span): Span | null {
   if (span.capture !== "client-process") return null;
   let found: Span | null = null;
@@ -112,7 +115,7 @@ export function otherSide(tree: Tree, span: Span): Span | null {
   return found;
 }
 
-/** What a filter looks at: everything that the line shows, and the attributes. */
+/** The text that a filter searches: everything that the line shows, and the attributes. */
 export function matches(span: Span, filter: string): boolean {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length === 0) return true;
@@ -136,12 +139,12 @@ export function matches(span: Span, filter: string): boolean {
   return words.every((word) => text.includes(word));
 }
 
-/** The lines to show, in order. Iterative: a trace may be 10,000 levels deep. */
+/** The lines to show, in order. Iterative, because a trace may be 10,000 levels deep. */
 export function rows(tree: Tree, view: View): Row[] {
   const kept = view.filter.trim() === "" ? null : keep(tree, view.filter);
   const result: Row[] = [];
   const stack: { span: Span; parent: number; level: number; last: boolean }[] = [];
-  /** Without a level, each has that of the whole tree. */
+  /** Without `level`, each span has its level in the whole tree. */
   const push = (ids: readonly string[], parent: number, level?: number) => {
     const shown = ids
       .map((id) => tree.spans.get(id))
@@ -149,7 +152,7 @@ export function rows(tree: Tree, view: View): Row[] {
     for (let at = shown.length - 1; at >= 0; at--) {
       const span = shown[at]!;
       const next = shown[at + 1];
-      // Tops of a page may stand on several levels.
+      // The first spans of a page may be on several levels.
       const last = !next || (level === undefined && next.depth !== span.depth);
       stack.push({ span, parent, level: level ?? span.depth, last });
     }
@@ -181,7 +184,7 @@ export function rows(tree: Tree, view: View): Row[] {
   return result;
 }
 
-/** Spans that fit the filter, and all above them. */
+/** Spans that match the filter, and all their ancestors. */
 function keep(tree: Tree, filter: string): Set<string> {
   const kept = new Set<string>();
   for (const span of tree.trace.spans) {
@@ -197,14 +200,14 @@ function keep(tree: Tree, filter: string): Set<string> {
   return kept;
 }
 
-/** Every span that has something below it. */
+/** Every span that has children. */
 export function branches(tree: Tree): Set<string> {
   return new Set(
     tree.trace.spans.filter((span) => span.children.length > 0).map((span) => span.span_id),
   );
 }
 
-/** The spans above this one, nearest first. */
+/** The ancestors of a span, the nearest first. */
 export function ancestors(tree: Tree, id: string): string[] {
   const result: string[] = [];
   const seen = new Set([id]);
@@ -217,11 +220,11 @@ export function ancestors(tree: Tree, id: string): string[] {
   return result;
 }
 
-/** Whether the line tells of a failure, on either side. */
+/** Whether a span of the line failed, on either side. */
 export const failedRow = ({ span, server }: Row): boolean =>
   outcome(span).failed || (server !== null && outcome(server).failed);
 
-/** Spans whose link to their parent, or lack of one, is not certain. */
+/** The number of spans whose link to their parent, or lack of a parent, is not certain. */
 export function uncertain(trace: TracePage): number {
   return trace.spans.filter(
     (span) =>

@@ -2,11 +2,11 @@ import type { ReactNode } from "react";
 import { ApiError } from "../api/client";
 import { Prose } from "./Prose";
 
-/** What a page says when it has nothing to show: why, and what to do. */
+/** The content of a page that has nothing to show: why, and what to do. */
 export function Blank(props: {
   title: string;
   busy?: boolean;
-  /** It is all there is, and so its title is the page's. */
+  /** Whether this is the whole page, so that its title is the page's heading. */
   whole?: boolean;
   children?: ReactNode;
 }) {
@@ -20,7 +20,7 @@ export function Blank(props: {
   );
 }
 
-/** What went wrong, as the server or the browser said. */
+/** An error of the server or of the browser. */
 export function Failure({ error }: { error: Error }) {
   return (
     <div className="notice error" role="alert" data-testid="failure">

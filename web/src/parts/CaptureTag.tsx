@@ -1,7 +1,7 @@
 import { captureWords } from "../model/evidence";
 
 const SHAPES: Record<string, string> = {
-  // An arrow out of a box, an arrow into a box, braces.
+  // An arrow out of a box, an arrow into a box, and braces.
   "client-process": "M6 2.5H2.5v9H6M5.5 7h7M9.5 4l3 3-3 3",
   "server-process": "M8 2.5h3.5v9H8M1.5 7h7M5.5 4l3 3-3 3",
   "client-nic": "M2 9.5V5h10v4.5zM4.5 5V2.5M9.5 5V2.5",
@@ -9,7 +9,7 @@ const SHAPES: Record<string, string> = {
   app: "M5 2.5C3 2.5 4.5 6 2.5 7 4.5 8 3 11.5 5 11.5M9 2.5c2 0 .5 3.5 2.5 4.5-2 1-.5 4.5-2.5 4.5",
 };
 
-/** A small glyph that says where a span was seen. */
+/** A small symbol for where a span was captured. */
 export function CaptureTag({ capture }: { capture: string }) {
   const [short, long] = captureWords(capture);
   return (

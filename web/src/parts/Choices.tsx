@@ -4,11 +4,11 @@ export interface Choice {
   value: string;
   /** Shown before the name. */
   mark?: ReactNode;
-  /** Shown after it, quietly. */
+  /** Shown after the name, in a quiet colour. */
   note?: string;
 }
 
-/** The list below a field; `at` is the choice that Enter takes, or -1. */
+/** The list below a field. `at` is the choice that Enter takes, or -1. */
 export function Choices(props: {
   id: string;
   label: string;
@@ -40,7 +40,7 @@ export function Choices(props: {
           aria-selected={index === props.at}
           data-value={choice.value}
           onMouseEnter={() => props.onHover(index)}
-          // Before the field loses its focus, which closes the list.
+          // Runs before the field loses its focus, which closes the list.
           onMouseDown={(event) => {
             event.preventDefault();
             props.onChoose(choice);

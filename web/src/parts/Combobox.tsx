@@ -3,10 +3,10 @@ import type { Ref } from "react";
 import { Choices } from "./Choices";
 import type { Choice } from "./Choices";
 
-/** Choices that are shown at once; typing finds the others. */
+/** Choices that are shown at once. Typing finds the others. */
 const MOST_SHOWN = 200;
 
-/** A field that offers what is known, and takes what is not. */
+/** A field that offers known values and accepts others. */
 export function Combobox(props: {
   value: string;
   choices: readonly Choice[];
@@ -19,9 +19,9 @@ export function Combobox(props: {
   className?: string;
   title?: string | undefined;
 }) {
-  // Null while closed; the text that was there is no search for itself.
+  // Null while closed: the current value is not a search text.
   const [typed, setTyped] = useState<string | null>(null);
-  // -1: Enter takes what is typed.
+  // -1: Enter takes the typed text.
   const [at, setAt] = useState(-1);
   const list = useRef<HTMLUListElement>(null);
   const id = useId();
@@ -60,7 +60,7 @@ export function Combobox(props: {
         spellCheck={false}
         autoComplete="off"
         onFocus={(event) => {
-          // What is set stays to be seen; typing replaces it.
+          // The current value stays visible and is selected, so that typing replaces it.
           event.currentTarget.select();
           setTyped(props.value);
           setAt(props.choices.findIndex((choice) => choice.value === props.value));
@@ -68,7 +68,7 @@ export function Combobox(props: {
         onBlur={() => setTyped(null)}
         onChange={(event) => {
           setTyped(event.target.value);
-          // An emptied field means any, not the first of all.
+          // An emptied field means any value, not the first choice.
           setAt(event.target.value === "" ? -1 : 0);
         }}
         onKeyDown={(event) => {

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 
-/** Copies text; also where the page has no secure context, as over plain HTTP. */
+/** Copies text. Works without a secure context too, such as over plain HTTP. */
 export async function copy(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

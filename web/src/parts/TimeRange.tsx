@@ -1,11 +1,11 @@
 import { fromInput, milliseconds, RANGES, toInput, unixNano, zoneName } from "../model/time";
 import { useZone } from "../app/zone";
 
-/** Chooses a range by name, or by two points in time. */
+/** Chooses a range by name, or by start and end. */
 export function TimeRange(props: {
   start: string;
   end: string;
-  /** It is not what the page shows by itself. */
+  /** Whether the range differs from the page's default. */
   set?: boolean;
   onChange: (start: string, end: string) => void;
 }) {
@@ -66,7 +66,7 @@ export function TimeRange(props: {
 
 const UNITS: Record<string, number> = { s: 1e3, m: 60e3, h: 3600e3, d: 86400e3 };
 
-/** Milliseconds since 1970 of what the API takes as a time. */
+/** Milliseconds since 1970 of a time in the API's spelling. */
 export function absolute(text: string, now = Date.now()): number {
   if (text === "now") return now;
   const relative = /^-(\d+)([smhd])$/.exec(text);

@@ -1,4 +1,4 @@
-/** A browser as a person has it, and how the checks are counted. */
+/** The browser, and the counting of checks. */
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ export function must(condition, message) {
   if (!condition) throw new Error(message);
 }
 
-/** Opens Chromium at a server; the checks' tools. */
+/** Opens Chromium at a server, and returns the tools of the checks. */
 export async function start(base, out) {
   const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
   if (!existsSync(executablePath)) {
@@ -23,11 +23,11 @@ export async function start(base, out) {
   const profile = mkdtempSync(join(tmpdir(), "spanwise-browser-"));
   const browser = await chromium.launchPersistentContext(profile, {
     executablePath,
-    // Playwright's own headless mode would be the old one.
+    // `true` would select Playwright's own, old headless mode.
     headless: false,
     viewport: DESKTOP,
     colorScheme: "light",
-    // Half an hour off: who mixes up zones is found out.
+    // An offset with half an hour reveals mixed-up time zones.
     timezoneId: "Asia/Kolkata",
     args: [
       "--headless=new",
@@ -38,7 +38,7 @@ export async function start(base, out) {
       "--disable-background-networking",
       "--disable-component-update",
       "--disable-sync",
-      // What the browser asks of the world for itself would be traced as well.
+      // The browser's own background requests would be traced as well.
       "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     ],
   });
@@ -47,7 +47,7 @@ export async function start(base, out) {
   const complaints = [];
   page.on("pageerror", (error) => complaints.push(`exception: ${error.message}`));
   page.on("console", (message) => {
-    // A missing trace is asked for on purpose; the browser logs every 404.
+    // A check requests a missing trace on purpose, and the browser logs every 404.
     if (message.type() === "error" && !message.text().includes("404"))
       complaints.push(message.text());
   });
@@ -60,7 +60,7 @@ export async function start(base, out) {
     complaints,
     results,
     minServices: Number(process.env.MIN_SERVICES ?? 5),
-    /** What one check finds for those after it. */
+    /** Results of one check for later checks. */
     best: null,
     trace: null,
     async check(name, body) {
@@ -77,7 +77,7 @@ export async function start(base, out) {
         console.log(`FAIL  ${name}\n      ${said.join("\n      ")}`);
         await page.screenshot({ path: join(out, `failed-${results.failed}.png`) }).catch(() => {});
       }
-      // Whatever it did to the page ends with it.
+      // Ends what the check did to the page's requests.
       await page.unrouteAll({ behavior: "ignoreErrors" });
     },
     async api(path) {
@@ -90,7 +90,7 @@ export async function start(base, out) {
       }
       return response.json();
     },
-    /** Changes what the API answers the page. */
+    /** Changes the API's answers to the page. */
     async alter(glob, change) {
       await page.route(glob, async (route) => {
         const response = await route.fetch();
@@ -105,7 +105,7 @@ export async function start(base, out) {
     async shot(name) {
       for (const scheme of ["light", "dark"]) {
         await page.emulateMedia({ colorScheme: scheme });
-        // Canvases are drawn again, and the map settles.
+        // Canvases are drawn again, and the map comes to rest.
         await page.waitForTimeout(350);
         await page.screenshot({ path: join(out, `${name}-${scheme}.png`) });
       }
@@ -134,7 +134,7 @@ export async function start(base, out) {
   return tools;
 }
 
-/** Every line of the tree: it is virtual, so it is read while scrolling through. */
+/** Reads every line of the tree. The tree is virtual, so the page is scrolled while reading. */
 export async function readTree(page) {
   await page.waitForSelector("[data-testid=span]");
   return page.evaluate(async () => {
@@ -159,7 +159,7 @@ export async function readTree(page) {
   });
 }
 
-/** Parents come before their children, one level above them. */
+/** Checks that parents come before their children, one level above them. */
 export function wellFormed({ lines, announced }) {
   must(lines.length === announced, `${lines.length} lines read, ${announced} announced`);
   const level = new Map();

@@ -1,14 +1,14 @@
-/** Every page in both themes, on a desk and on a phone: can everybody use it? */
+/** Accessibility of every page, in both themes, on a desktop and on a phone. */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { DESKTOP, must, PHONE } from "./harness.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-/** WCAG 2.2 asks for 24 pixels. */
+/** WCAG 2.2 requires 24 pixels. */
 const LEAST_TARGET = 24;
 
 async function violations(page) {
-  // Not by a script element: the page's own policy forbids it.
+  // Not added as a script element, because the page's content security policy forbids that.
   await page.evaluate(axe);
   return page.evaluate(async () => {
     const { violations: found } = await window.axe.run(document, { resultTypes: ["violations"] });
@@ -18,21 +18,21 @@ async function violations(page) {
   });
 }
 
-/** What can be pressed and is smaller than a finger needs. */
+/** Elements to press that are too small for a finger. */
 const smallTargets = (page) =>
   page.evaluate((least) => {
     const all = document.querySelectorAll("a[href], button, input, select, summary");
     return [...all].flatMap((one) => {
       const box = one.getBoundingClientRect();
       const hidden = box.width === 0 || one.closest("[aria-hidden=true]") || one.disabled;
-      // A link within a sentence is as high as its line.
+      // A link within a sentence is as high as its line of text.
       const inline = getComputedStyle(one).display === "inline";
       if (hidden || inline || (box.width >= least && box.height >= least)) return [];
       return [`${one.className || one.textContent} ${box.width}×${box.height}`];
     });
   }, LEAST_TARGET);
 
-/** Figures of a table that do not fit their cells. */
+/** Numbers in a table that do not fit their cells. */
 const cutFigures = (page) =>
   page.$$eval("table td.number", (all) =>
     all

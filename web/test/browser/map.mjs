@@ -1,8 +1,11 @@
-/** The map: small, of a hundred services, and of thousands. */
+/** The map: small, with a hundred services, and with thousands. */
 import { crowd } from "../fixture/crowd.mjs";
 import { must } from "./harness.mjs";
 
-/** Waits for frames of the picture while it is dragged; milliseconds from one to the next. */
+/**
+ * Drags the picture for a number of frames. Returns the milliseconds between frames, and the
+ * drawing time of each.
+ */
 export async function drag(page, frames) {
   const box = await page.locator("[data-testid=picture]").boundingBox();
   const middle = { x: box.x + box.width / 2, y: box.y + box.height / 2 };
@@ -33,7 +36,7 @@ export async function drag(page, frames) {
 export const quantile = (list, share) =>
   [...list].sort((a, b) => a - b)[Math.min(list.length - 1, Math.floor(list.length * share))];
 
-/** Opens the map with this graph; milliseconds until its picture is drawn. */
+/** Opens the map with this graph. Returns the milliseconds until its picture is drawn. */
 export async function openMap(t, graph) {
   const { page } = t;
   await page.route("**/api/v1/graph*", (route) => route.fulfill({ json: graph }));

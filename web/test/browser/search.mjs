@@ -1,4 +1,4 @@
-/** The search page: filters, orders, keys, and what Back finds. */
+/** The search page: filters, orders, keys, and the state that Back restores. */
 import { must } from "./harness.mjs";
 
 export async function searchChecks(t) {
@@ -19,12 +19,12 @@ export async function searchChecks(t) {
   });
 
   await t.check("older traces follow those listed, none twice and none left out", async () => {
-    // The browser itself is traced, and asks for names meanwhile: what was there
-    // before and still is must be listed.
+    // The browser itself is traced, and resolves names meanwhile. Traces that existed before and
+    // still exist have to be listed.
     const stored = async () => {
       const query = "SELECT DISTINCT assembled_trace_id FROM spans";
       const { rows } = await t.api(`sql?query=${encodeURIComponent(query)}`);
-      // What has just come has no trace yet.
+      // The newest spans are not assembled yet and have no trace.
       return new Set(rows.map(([id]) => id).filter((id) => id !== null));
     };
     const before = await stored();
@@ -32,8 +32,7 @@ export async function searchChecks(t) {
     const seen = new Set();
     let last = [];
     for (let pages = 0; pages < 100; pages++) {
-      // A page begins with the moment at which the one before ended, and with all
-      // of that moment.
+      // A page begins at the time at which the page before ended, with all traces of that time.
       const listed = await t.listed();
       const ids = listed.map((one) => one.id).filter((id) => !last.includes(id));
       const twice = ids.find((id) => seen.has(id));
@@ -121,11 +120,11 @@ export async function searchChecks(t) {
     const told = traces.find((one) => one.error?.text);
     must(told, "no failed trace tells its error");
     const why = await page.innerText(`[data-trace-id="${told.trace_id}"] [data-testid=why]`);
-    // That it was HTTP is no news; the code is looked for below.
+    // The list omits the word HTTP. The code is checked below.
     const words = told.error.text.replace(/^HTTP (?=\d+$)/, "");
     must(why.includes(told.error.service) && why.includes(words), why);
     if (told.error.status_code !== null) must(why.includes(String(told.error.status_code)), why);
-    // A guess that is usual is no alarm.
+    // Only doubtful links are marked, not every uncertain one.
     const alarms = await page.$$eval(".result:has(.badge.warn)", (rows) =>
       rows.map((row) => row.dataset.traceId),
     );

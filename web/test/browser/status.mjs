@@ -1,4 +1,4 @@
-/** The status page: it never calms where something was lost. */
+/** The status page: it does not look healthy if something was lost. */
 import { must } from "./harness.mjs";
 
 export async function statusChecks(t) {

@@ -1,4 +1,4 @@
-/** The trace page: the tree, its details, and traces of more than a page. */
+/** The trace page: the tree, the details, and traces of more than one page. */
 import { must, readTree, wellFormed } from "./harness.mjs";
 
 export async function traceChecks(t) {
@@ -214,7 +214,7 @@ export async function traceChecks(t) {
     await t.shot("large");
   });
 
-  /** The line at the top of the view, and how far down it stands. */
+  /** The line at the top of the view, and its distance from the top. */
   const topLine = () =>
     page.evaluate(() => {
       const box = document.querySelector("[data-testid=tree]").getBoundingClientRect();

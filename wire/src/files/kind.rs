@@ -1,4 +1,4 @@
-//! What a record is, and its rows.
+//! Recognises the format of a record and decodes it.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use serde_json::value::RawValue;
 use crate::otlp::{self, Decoded, Limits};
 use crate::{jaeger, zipkin};
 
-/// What a record is.
+/// The format of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// An OTLP `ExportTraceServiceRequest` in JSON.
     OtlpJson,
     /// An OTLP `ExportTraceServiceRequest` in protobuf.
     OtlpProtobuf,
-    /// OTLP logs, metrics or profiles, which are no spans.
+    /// OTLP logs, metrics or profiles, which contain no spans.
     OtherTelemetry,
-    /// Traces of Jaeger's UI or API.
+    /// Traces from Jaeger's UI or API.
     JaegerJson,
-    /// Spans of Zipkin, version 1.
+    /// Spans of Zipkin version 1.
     ZipkinV1Json,
-    /// Spans of Zipkin, version 2.
+    /// Spans of Zipkin version 2.
     ZipkinV2Json,
 }
 
@@ -39,20 +39,20 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Why a record has no rows.
-pub(super) enum Unread {
-    /// It is of no kind that is known.
+/// Why a record could not be decoded.
+pub(super) enum RecordError {
+    /// The format is unknown.
     Unknown(String),
-    /// It is damaged.
+    /// The record is damaged.
     Wrong(String),
 }
 
-type Read = Result<(Kind, Option<Decoded>), Unread>;
+type ReadResult = Result<(Kind, Option<Decoded>), RecordError>;
 
-/// Reads a record.
-pub(super) fn read(bytes: &[u8], limits: &Limits, now_unix_nano: i64) -> Read {
+/// Decodes a record.
+pub(super) fn read(bytes: &[u8], limits: &Limits, now_unix_nano: i64) -> ReadResult {
     let text = bytes.trim_ascii_start();
-    let wrong = |error: serde_json::Error| Unread::Wrong(error.to_string());
+    let wrong = |error: serde_json::Error| RecordError::Wrong(error.to_string());
     match text.first() {
         Some(b'{') => {
             let shape: Shape<'_> = serde_json::from_slice(bytes).map_err(wrong)?;
@@ -64,13 +64,13 @@ pub(super) fn read(bytes: &[u8], limits: &Limits, now_unix_nano: i64) -> Read {
         }
         _ => {
             let decoded = otlp::decode_protobuf(bytes, limits)
-                .map_err(|error| Unread::Wrong(error.to_string()))?;
+                .map_err(|error| RecordError::Wrong(error.to_string()))?;
             Ok((Kind::OtlpProtobuf, Some(decoded)))
         }
     }
 }
 
-/// The names by which kinds are told apart.
+/// The member names that distinguish formats.
 #[derive(Deserialize)]
 struct Shape<'a> {
     #[serde(alias = "resource_spans", rename = "resourceSpans")]
@@ -98,7 +98,7 @@ struct Shape<'a> {
 
 #[derive(Deserialize)]
 struct AnnotationShape<'a> {
-    /// Only version 1 says so of each annotation.
+    /// Only version 1 has an endpoint in each annotation.
     #[serde(borrow)]
     endpoint: Option<&'a RawValue>,
 }
@@ -118,12 +118,12 @@ fn shape_of(item: &RawValue) -> Option<Shape<'_>> {
     serde_json::from_str(item.get()).ok()
 }
 
-fn object(shape: &Shape<'_>, bytes: &[u8], limits: &Limits, now_unix_nano: i64) -> Read {
-    // It has been read as JSON, so that all of it is UTF-8.
+fn object(shape: &Shape<'_>, bytes: &[u8], limits: &Limits, now_unix_nano: i64) -> ReadResult {
+    // It was parsed as JSON, so it is valid UTF-8.
     let text = || String::from_utf8_lossy(bytes);
     if shape.resource_spans.is_some() {
-        let decoded =
-            otlp::decode_json(bytes, limits).map_err(|error| Unread::Wrong(error.to_string()))?;
+        let decoded = otlp::decode_json(bytes, limits)
+            .map_err(|error| RecordError::Wrong(error.to_string()))?;
         Ok((Kind::OtlpJson, Some(decoded)))
     } else if shape.other.is_some() {
         Ok((Kind::OtherTelemetry, None))
@@ -134,21 +134,21 @@ fn object(shape: &Shape<'_>, bytes: &[u8], limits: &Limits, now_unix_nano: i64) 
     } else if shape.zipkin_trace.is_some() {
         zipkin(format!("[{}]", text()).as_bytes(), shape.is_zipkin_v1(), limits, now_unix_nano)
     } else if bytes.trim_ascii() == b"{}" {
-        // What the file exporter writes of an empty request.
+        // The file exporter writes this for an empty request.
         Ok((Kind::OtherTelemetry, None))
     } else {
-        Err(Unread::Unknown(
+        Err(RecordError::Unknown(
             "is a JSON object without resourceSpans (OTLP), data (Jaeger) or traceId (Zipkin)"
                 .to_owned(),
         ))
     }
 }
 
-fn list(items: &[&RawValue], bytes: &[u8], limits: &Limits, now_unix_nano: i64) -> Read {
+fn list(items: &[&RawValue], bytes: &[u8], limits: &Limits, now_unix_nano: i64) -> ReadResult {
     let Some(first) = items.first() else { return Ok((Kind::ZipkinV2Json, None)) };
-    let wrong = |error: serde_json::Error| Unread::Wrong(error.to_string());
+    let wrong = |error: serde_json::Error| RecordError::Wrong(error.to_string());
     if first.get().starts_with('[') {
-        // Zipkin answers a search with a list of traces, each a list of spans.
+        // Zipkin's search returns a list of traces, each a list of spans.
         let mut spans: Vec<&RawValue> = Vec::new();
         for item in items {
             spans.extend(serde_json::from_str::<Vec<&RawValue>>(item.get()).map_err(wrong)?);
@@ -156,38 +156,42 @@ fn list(items: &[&RawValue], bytes: &[u8], limits: &Limits, now_unix_nano: i64) 
         let all = serde_json::to_vec(&spans).map_err(wrong)?;
         return match spans.first() {
             Some(first) if first.get().starts_with('[') => {
-                Err(Unread::Unknown("is a list of lists of lists".to_owned()))
+                Err(RecordError::Unknown("is a list of lists of lists".to_owned()))
             }
             _ => list(&spans, &all, limits, now_unix_nano),
         };
     }
     let Some(shape) = shape_of(first) else {
-        return Err(Unread::Unknown("is a JSON list of something else than objects".to_owned()));
+        return Err(RecordError::Unknown(
+            "is a JSON list of something else than objects".to_owned(),
+        ));
     };
     if shape.is_jaeger() {
         jaeger(bytes, limits)
     } else if shape.zipkin_trace.is_some() {
-        // A span of either version may lack what tells them apart.
+        // A single span may lack everything that distinguishes the versions.
         let v1 = items.iter().filter_map(|item| shape_of(item)).any(|shape| shape.is_zipkin_v1());
         zipkin(bytes, v1, limits, now_unix_nano)
     } else {
-        Err(Unread::Unknown("is a JSON list of neither Jaeger traces nor Zipkin spans".to_owned()))
+        Err(RecordError::Unknown(
+            "is a JSON list of neither Jaeger traces nor Zipkin spans".to_owned(),
+        ))
     }
 }
 
-fn jaeger(traces: &[u8], limits: &Limits) -> Read {
-    let decoded =
-        jaeger::decode_json(traces, limits).map_err(|error| Unread::Wrong(error.to_string()))?;
+fn jaeger(traces: &[u8], limits: &Limits) -> ReadResult {
+    let decoded = jaeger::decode_json(traces, limits)
+        .map_err(|error| RecordError::Wrong(error.to_string()))?;
     Ok((Kind::JaegerJson, Some(decoded)))
 }
 
-fn zipkin(spans: &[u8], v1: bool, limits: &Limits, now_unix_nano: i64) -> Read {
+fn zipkin(spans: &[u8], v1: bool, limits: &Limits, now_unix_nano: i64) -> ReadResult {
     let (kind, format) = if v1 {
         (Kind::ZipkinV1Json, zipkin::Format::V1Json)
     } else {
         (Kind::ZipkinV2Json, zipkin::Format::V2Json)
     };
     let decoded = zipkin::decode(format, spans, limits, now_unix_nano)
-        .map_err(|error| Unread::Wrong(error.to_string()))?;
+        .map_err(|error| RecordError::Wrong(error.to_string()))?;
     Ok((kind, Some(decoded)))
 }

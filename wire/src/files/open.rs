@@ -1,4 +1,4 @@
-//! The bytes of a file, decompressed.
+//! Opens and decompresses files.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -11,13 +11,13 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// RFC 8878, section 3.1.1.
 pub(super) const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const BUFFER_BYTES: usize = 256 << 10;
-/// 128 MiB: what `zstd --long` takes, and decodes, at most by default.
+/// 128 MiB: the default maximum of `zstd --long` for encoding and decoding.
 const ZSTD_WINDOW_LOG: u32 = 27;
 
-/// Begins to read a file.
+/// Opens a file.
 ///
 /// # Errors
-/// Where it cannot be read, or is of no known kind.
+/// If it cannot be read, or its format is unknown.
 pub fn open(file: impl Read + Send + 'static, limits: FileLimits) -> Result<Records, FileError> {
     let io_error = |source| FileError::Io { place: "its beginning".to_owned(), source };
     let mut file = BufReader::with_capacity(BUFFER_BYTES, file);
@@ -35,7 +35,7 @@ pub fn open(file: impl Read + Send + 'static, limits: FileLimits) -> Result<Reco
     Ok(Records::new(input, shape, limits))
 }
 
-/// How records lie in these bytes.
+/// How the bytes are divided into records.
 fn shape(input: &mut dyn BufRead) -> Result<Shape, FileError> {
     let begin = loop {
         match input.fill_buf() {
@@ -51,8 +51,8 @@ fn shape(input: &mut dyn BufRead) -> Result<Shape, FileError> {
         None if begin.len() < BUFFER_BYTES => Ok(Shape::Text),
         Some(b'{' | b'[') => Ok(Shape::Text),
         _ => match begin {
-            // A message that begins with `resource_spans`, without a length
-            // before it: as a length it would pass every limit.
+            // A message that begins with `resource_spans`, without a length prefix. As a length,
+            // these bytes would exceed every limit.
             [0x0a, ..] => Ok(Shape::Message),
             [a, b, c, d, ..] if u32::from_be_bytes([*a, *b, *c, *d]) < 1 << 28 => {
                 Ok(Shape::Prefixed)

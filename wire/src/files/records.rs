@@ -1,4 +1,4 @@
-//! Record after record of a file.
+//! Iterates over the records of a file.
 
 use std::io::{self, BufRead, Read};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,38 +11,37 @@ use super::{FileError, FileLimits};
 use crate::compression::{Encoding, decompress};
 use crate::otlp::Decoded;
 
-/// How records lie in a file.
+/// How a file is divided into records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// JSON: a document on each line, or one over many lines.
+    /// JSON: one document on each line, or one document of several lines.
     Text,
-    /// Each record is preceded by its length, as 4 bytes, the highest first.
+    /// Each record follows its length: 4 bytes, big-endian.
     Prefixed,
-    /// One protobuf message is the whole file.
+    /// The whole file is one protobuf message.
     Message,
 }
 
 /// One record of a file.
 #[derive(Debug)]
 pub struct Record {
-    /// Where it lies, for people.
+    /// Its position, for display.
     pub place: String,
-    /// What it is.
+    /// Its format.
     pub kind: Kind,
-    /// Its rows, and what was wrong with the others. `None` for what is no
-    /// spans but other telemetry.
+    /// Its rows and the rejected spans. `None` for telemetry other than spans.
     pub decoded: Option<Decoded>,
-    /// Its bytes, as they stand in the decompressed file.
+    /// Its bytes in the decompressed file.
     pub bytes: Vec<u8>,
 }
 
-/// Iterates over a file's records; after an error that does not
-/// [go on](FileError::goes_on), it ends.
+/// Iterates over a file's records. It ends after an error that does not [allow to
+/// continue](FileError::goes_on).
 pub struct Records {
     input: Box<dyn BufRead + Send>,
     shape: Shape,
     limits: FileLimits,
-    /// Lines, or records, that were read.
+    /// Number of lines or records read.
     number: u64,
     ended: bool,
 }
@@ -67,7 +66,7 @@ impl Records {
     fn io(&self) -> impl Fn(io::Error) -> FileError + use<> {
         let place = format!("after {}", self.place());
         move |source| match source.kind() {
-            // What a decompressor says of a file that was not finished.
+            // The decompressor's error for an unfinished file.
             io::ErrorKind::UnexpectedEof => {
                 FileError::CutOff { place: format!("the compressed file, {place},") }
             }
@@ -75,7 +74,7 @@ impl Records {
         }
     }
 
-    /// Reads on until the end of the line, or of the file where `whole`.
+    /// Reads to the end of the line, or to the end of the file if `whole`.
     fn append(&mut self, bytes: &mut Vec<u8>, whole: bool) -> Result<(), FileError> {
         let limit_bytes = self.limits.record_bytes;
         let room = (limit_bytes + 1).saturating_sub(bytes.len()) as u64;
@@ -89,7 +88,7 @@ impl Records {
         Ok(())
     }
 
-    /// The next document, and where it begins.
+    /// The next document and its position.
     fn text(&mut self) -> Result<Option<(String, Vec<u8>)>, FileError> {
         let mut bytes = Vec::new();
         loop {
@@ -114,7 +113,7 @@ impl Records {
         let last = !bytes.ends_with(b"\n");
         match (error.is_eof(), last) {
             (true, true) => Err(FileError::CutOff { place }),
-            // A document over many lines ends with the file.
+            // A document of several lines continues to the end of the file.
             (true, false) if bytes.trim_ascii().len() < PRETTY_LINE_BYTES => {
                 self.append(&mut bytes, true)?;
                 self.ended = true;
@@ -137,7 +136,7 @@ impl Records {
         }
     }
 
-    /// The next record after its length.
+    /// The next length-prefixed record.
     fn prefixed(&mut self) -> Result<Option<(String, Vec<u8>)>, FileError> {
         let io = self.io();
         if self.input.fill_buf().map_err(io)?.is_empty() {
@@ -156,7 +155,7 @@ impl Records {
         if length > limit_bytes {
             return Err(FileError::TooLarge { place, limit_bytes });
         }
-        // Memory grows with what comes, not with what the length claims.
+        // Memory grows with the received bytes, not with the claimed length.
         let mut bytes = Vec::new();
         (&mut self.input).take(length as u64).read_to_end(&mut bytes).map_err(cut)?;
         if bytes.len() < length {
@@ -187,11 +186,11 @@ impl Records {
         let read = kind::read(&bytes, &self.limits.spans, now_unix_nano());
         match read {
             Ok((kind, decoded)) => Ok(Some(Record { place, kind, decoded, bytes })),
-            // The first record tells what the file is.
-            Err(kind::Unread::Unknown(reason)) if self.number <= 1 => {
+            // The first record determines the file's format.
+            Err(kind::RecordError::Unknown(reason)) if self.number <= 1 => {
                 Err(FileError::Unknown { reason: format!("{place} {reason}") })
             }
-            Err(kind::Unread::Unknown(reason) | kind::Unread::Wrong(reason)) => {
+            Err(kind::RecordError::Unknown(reason) | kind::RecordError::Wrong(reason)) => {
                 Err(FileError::Record { place, reason })
             }
         }
@@ -203,12 +202,13 @@ fn now_unix_nano() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// The first line of a document that is written over many lines is short.
+/// The first line of a document that is formatted over several lines is short.
 const PRETTY_LINE_BYTES: usize = 4096;
 
 fn no_json(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    // It tells the place within the record; the place in the file is told.
+    // The message contains the position within the record. Only the position in the file is
+    // reported.
     let what = text.split(" at line ").next().unwrap_or_default();
     format!("this is no JSON: {what}; mend or delete it")
 }

@@ -1,4 +1,4 @@
-//! The sender: one long-lived connection that comes back by itself.
+//! The agent's sender: one long-lived connection that reconnects by itself.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -18,23 +18,23 @@ use super::encode::Encoder;
 use super::queue::{Pending, Queue, messages};
 use super::{Origin, PutMetadata, PutReply, Secret, SenderCounters};
 
-/// How to reach the server, and what may wait for it.
+/// The server's address, and the sender's limits.
 #[derive(Debug, Clone)]
 pub struct SenderConfig {
-    /// The server, for example `http://127.0.0.1:4317`.
+    /// The server's URL, for example `http://127.0.0.1:4317`.
     pub server: String,
-    /// Most bytes of batches that wait for acknowledgement, compressed.
+    /// Maximum bytes of compressed batches that wait for acknowledgement.
     pub queue_bytes: usize,
-    /// First pause after a failure; it doubles with each further one.
+    /// First pause after a failure. It doubles with each further failure.
     pub shortest_pause: Duration,
-    /// Longest pause.
+    /// Maximum pause.
     pub longest_pause: Duration,
-    /// Longest time for a connection to open.
+    /// Timeout for opening a connection.
     pub connect_timeout: Duration,
 }
 
 impl SenderConfig {
-    /// The defaults, for this server.
+    /// Default settings for this server.
     pub fn new(server: impl Into<String>) -> Self {
         Self {
             server: server.into(),
@@ -46,27 +46,26 @@ impl SenderConfig {
     }
 }
 
-/// Why a sender could not be set up. A server that is away is no such error.
+/// Why a sender could not be created. An unreachable server is not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum SenderError {
-    /// The address is none.
+    /// The address is invalid.
     #[error("`{server}` is no server address; write it like http://127.0.0.1:4317 ({reason})")]
     Address {
-        /// What was given.
+        /// The given address.
         server: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// Arrow lacks what the encoder needs.
+    /// Arrow was built without something that the encoder needs.
     #[error("cannot encode batches: {0}")]
     Encoder(#[from] arrow::error::ArrowError),
-    /// Not called from within a tokio runtime.
+    /// There is no tokio runtime.
     #[error("the sender must be spawned within a tokio runtime")]
     Runtime,
 }
 
-/// Sends span batches to the server in the background. Clones share one
-/// connection and one queue.
+/// Sends span batches to the server in the background. Clones share one connection and one queue.
 #[derive(Clone)]
 pub struct FlightSender {
     shared: Arc<Shared>,
@@ -75,7 +74,7 @@ pub struct FlightSender {
 struct Shared {
     source: [u8; 16],
     next_sequence: AtomicU64,
-    /// Also keeps sequences in the order in which batches are queued.
+    /// Its lock also ensures that batches are queued in the order of their sequence numbers.
     encoder: Mutex<Encoder>,
     queue: Arc<Queue>,
     task: Mutex<Option<JoinHandle<()>>>,
@@ -85,8 +84,7 @@ impl FlightSender {
     /// Starts the background task on the current tokio runtime.
     ///
     /// # Errors
-    /// Where the address cannot be read or there is no runtime; never because
-    /// the server is away.
+    /// If the address is invalid or there is no runtime; never because the server is unreachable.
     pub fn spawn(config: SenderConfig) -> Result<Self, SenderError> {
         let endpoint = endpoint(&config)?;
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| SenderError::Runtime)?;
@@ -106,13 +104,13 @@ impl FlightSender {
         })
     }
 
-    /// Names this run of this sender to the server.
+    /// The id of this run of the sender.
     pub fn source(&self) -> [u8; 16] {
         self.shared.source
     }
 
-    /// Queues a batch of rows. Never waits for the server; where the
-    /// queue is full, the batch is dropped and counted.
+    /// Queues a batch of rows. Never waits for the server. If the queue is full, the batch is
+    /// dropped and counted.
     pub fn send(&self, rows: &SpanRows) {
         let shared = &self.shared;
         let spans = rows.num_rows() as u64;
@@ -130,8 +128,8 @@ impl FlightSender {
         }
     }
 
-    /// Sets what the server shall show about this agent: sent now, and anew on
-    /// every connection.
+    /// Sets the facts that the server shows about this agent. They are sent now and on every new
+    /// connection.
     pub fn set_facts(&self, facts: &serde_json::Value) {
         let text = facts.to_string();
         if PutMetadata::facts_fit(text.len()) {
@@ -141,13 +139,13 @@ impl FlightSender {
         }
     }
 
-    /// What was sent and lost so far.
+    /// The current counters.
     pub fn counters(&self) -> SenderCounters {
         self.shared.queue.counters()
     }
 
-    /// Takes no more batches, waits until all are acknowledged, but no longer
-    /// than `deadline`, and ends. What is left is dropped and counted.
+    /// Stops accepting batches, waits until all are acknowledged, at most until `deadline`, and
+    /// ends. Remaining batches are dropped and counted.
     pub async fn shutdown(&self, deadline: Duration) -> SenderCounters {
         let queue = &self.shared.queue;
         queue.close();
@@ -156,7 +154,7 @@ impl FlightSender {
             loop {
                 let drained = queue.drained.notified();
                 tokio::pin!(drained);
-                // Registered before the check, so that nothing is missed.
+                // Registered before the check, so that no notification is missed.
                 drained.as_mut().enable();
                 if queue.is_empty() {
                     break;
@@ -166,7 +164,7 @@ impl FlightSender {
         };
         let _ = timeout(deadline, drained).await;
         if let Some(mut task) = task {
-            // The server has everything; it may still be closing the stream.
+            // The server has everything. It may still be closing the stream.
             if timeout(Duration::from_millis(200), &mut task).await.is_err() {
                 task.abort();
             }
@@ -188,7 +186,7 @@ pub(super) fn endpoint(config: &SenderConfig) -> Result<Endpoint, SenderError> {
     Ok(endpoint
         .connect_timeout(config.connect_timeout)
         .tcp_nodelay(true)
-        // A server that vanished without a word is noticed within 15 seconds.
+        // Detects a server that vanished within 15 seconds.
         .http2_keep_alive_interval(Duration::from_secs(10))
         .keep_alive_timeout(Duration::from_secs(5))
         .keep_alive_while_idle(true))
@@ -202,13 +200,13 @@ struct Worker {
     queue: Arc<Queue>,
 }
 
-/// How a stream ended.
-enum Ended {
-    /// All is sent and the sender is shut down.
+/// Why a stream ended.
+enum StreamEnd {
+    /// Everything is sent and the sender is shutting down.
     Done,
-    /// The server has no room.
+    /// The server is full.
     Refused { retry_after: Duration, reason: String },
-    /// The server cannot read the first batch that is not acknowledged.
+    /// The server cannot read the first unacknowledged batch.
     Rejected(tonic::Status),
     /// The connection or the server is gone.
     Lost(tonic::Status),
@@ -222,7 +220,7 @@ impl Worker {
                 Ok(client) => client,
                 Err(error) => {
                     self.queue.count(|counters| counters.connections_failed += 1);
-                    // The error itself says no more than "transport error".
+                    // The outer error only says "transport error".
                     let cause = error.source().map_or_else(|| error.to_string(), describe);
                     self.report_failure(failures, &cause);
                     self.pause(failures).await;
@@ -240,31 +238,32 @@ impl Worker {
         Ok(FlightServiceClient::new(self.endpoint.connect().await?))
     }
 
-    /// Streams on a connection until it breaks.
+    /// Opens streams on a connection until it breaks.
     async fn use_connection(&self, mut client: FlightServiceClient<Channel>, failures: &mut u32) {
         while !self.queue.is_done() {
             let began = Instant::now();
             let (ended, acknowledged) = self.stream(&mut client).await;
-            // A server that took something, or held the line, is well.
+            // If the server accepted a batch or kept the connection for long, the failures are
+            // over.
             if acknowledged > 0 || began.elapsed() > self.config.longest_pause {
                 *failures = 0;
             }
             match ended {
-                Ended::Done => return,
-                // Nothing is left to be sent, so nothing failed.
+                StreamEnd::Done => return,
+                // Everything was sent, so the end is not a failure.
                 _ if self.queue.is_done() => return,
-                Ended::Refused { retry_after, reason } => {
+                StreamEnd::Refused { retry_after, reason } => {
                     self.queue.count(|counters| counters.refusals += 1);
                     tracing::debug!(?retry_after, reason, "the server has no room");
                     sleep(retry_after.max(self.config.shortest_pause)).await;
                 }
-                Ended::Rejected(status) if self.queue.drop_rejected() => {
+                StreamEnd::Rejected(status) if self.queue.drop_rejected() => {
                     tracing::warn!(
                         reason = status.message(),
                         "the server could not read a batch; it is dropped"
                     );
                 }
-                Ended::Lost(status) | Ended::Rejected(status) => {
+                StreamEnd::Lost(status) | StreamEnd::Rejected(status) => {
                     self.queue.count(|counters| counters.streams_lost += 1);
                     self.report_failure(*failures, status.message());
                     self.pause(*failures).await;
@@ -275,9 +274,8 @@ impl Worker {
         }
     }
 
-    /// Runs one DoPut; returns how it ended and how many batches the server
-    /// took meanwhile.
-    async fn stream(&self, client: &mut FlightServiceClient<Channel>) -> (Ended, u64) {
+    /// Runs one DoPut. Returns why it ended and how many batches were acknowledged.
+    async fn stream(&self, client: &mut FlightServiceClient<Channel>) -> (StreamEnd, u64) {
         let mut acknowledged = 0;
         let request = messages(Arc::clone(&self.queue), self.source, self.secret);
         let mut replies = match client.do_put(request).await {
@@ -291,38 +289,38 @@ impl Worker {
                         acknowledged += self.queue.acknowledge(sequence);
                     }
                     Ok(PutReply::Refused { retry_after, reason, .. }) => {
-                        return (Ended::Refused { retry_after, reason }, acknowledged);
+                        return (StreamEnd::Refused { retry_after, reason }, acknowledged);
                     }
                     Err(error) => {
                         let status = tonic::Status::internal(error.to_string());
-                        return (Ended::Lost(status), acknowledged);
+                        return (StreamEnd::Lost(status), acknowledged);
                     }
                 },
-                Ok(None) if self.queue.is_done() => return (Ended::Done, acknowledged),
+                Ok(None) if self.queue.is_done() => return (StreamEnd::Done, acknowledged),
                 Ok(None) => {
                     let status = tonic::Status::unavailable("the server ended the stream");
-                    return (Ended::Lost(status), acknowledged);
+                    return (StreamEnd::Lost(status), acknowledged);
                 }
                 Err(status) => return (self.ended(status), acknowledged),
             }
         }
     }
 
-    fn ended(&self, status: tonic::Status) -> Ended {
+    fn ended(&self, status: tonic::Status) -> StreamEnd {
         match status.code() {
-            // Out of range is what tonic answers to a message past its limit.
-            Code::InvalidArgument | Code::OutOfRange => Ended::Rejected(status),
-            Code::ResourceExhausted => Ended::Refused {
+            // tonic returns OUT_OF_RANGE for a message beyond its limit.
+            Code::InvalidArgument | Code::OutOfRange => StreamEnd::Rejected(status),
+            Code::ResourceExhausted => StreamEnd::Refused {
                 retry_after: crate::rpc_status::RpcStatus::retry_after_in_details(status.details())
                     .unwrap_or(self.config.longest_pause)
                     .min(Duration::from_secs(60)),
                 reason: status.message().to_owned(),
             },
-            _ => Ended::Lost(status),
+            _ => StreamEnd::Lost(status),
         }
     }
 
-    /// Says the first failure of a row loudly, the others softly.
+    /// Logs the first of consecutive failures as a warning, and the others at a lower level.
     fn report_failure(&self, failures: u32, cause: &str) {
         let server = &self.config.server;
         if failures == 0 {
@@ -332,8 +330,8 @@ impl Worker {
         }
     }
 
-    /// Waits between half and all of the doubled pause, so that many agents do
-    /// not come back at once.
+    /// Waits for a random half to whole of the doubled pause, so that many agents do not reconnect
+    /// at once.
     async fn pause(&self, failures: u32) {
         let full = self
             .config
@@ -344,7 +342,7 @@ impl Worker {
     }
 }
 
-/// An error and its causes in one line.
+/// An error with its causes on one line.
 pub(super) fn describe(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! Flight messages to span batches.
+//! Decodes Flight messages to span batches.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,12 +22,12 @@ use super::templates::{Templates, sent_schema, template_values};
 use super::{FlightError, Origin, PutMetadata, Secret};
 use crate::inspect::{self, Layout};
 
-/// What one stream may send.
+/// Limits of one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlightLimits {
-    /// Bytes of one message on the wire.
+    /// Maximum bytes of one message on the wire.
     pub message_bytes: usize,
-    /// Bytes of one batch and its dictionaries, uncompressed.
+    /// Maximum uncompressed bytes of one batch with its dictionaries.
     pub batch_bytes: usize,
 }
 
@@ -37,33 +37,33 @@ impl Default for FlightLimits {
     }
 }
 
-/// What a message held.
+/// The contents of a message.
 #[derive(Debug)]
 pub enum Put {
     /// Spans.
     Batch {
-        /// The batch's name.
+        /// The batch's origin.
         origin: Origin,
         /// Its rows.
         rows: SpanRows,
-        /// Facts that came with it.
+        /// Facts that were sent with the batch.
         facts: Option<Bytes>,
     },
-    /// Facts about the agent, as JSON, and no spans.
+    /// Facts about the agent, as JSON, without spans.
     Facts {
         /// The agent's run.
         source: [u8; 16],
-        /// The JSON text, not yet checked.
+        /// The JSON text, not checked yet.
         facts: Bytes,
     },
 }
 
-/// Reads one stream.
+/// Decodes one stream.
 pub struct PutDecoder {
     limits: FlightLimits,
-    /// Whether the schema has come.
+    /// Whether the schema was received.
     started: bool,
-    /// What came with it.
+    /// The secret that was sent with the schema.
     secret: Option<Secret>,
     dictionaries: HashMap<i64, ArrayRef>,
     /// Uncompressed bytes since the last batch.
@@ -74,8 +74,8 @@ pub struct PutDecoder {
     template_layout: Layout,
 }
 
-/// The schema message that every agent of this version sends, and what it says: the schema with
-/// the ids of its dictionaries, of which the last is that of the templates.
+/// The schema message that every agent of this version sends, and its contents: the schema with its
+/// dictionary ids. The last id is that of the templates.
 struct OwnSchema {
     header: Bytes,
     schema: SchemaRef,
@@ -95,7 +95,7 @@ static OWN_SCHEMA: LazyLock<OwnSchema> = LazyLock::new(|| {
 });
 
 impl PutDecoder {
-    /// A decoder at the start of a stream, with the templates of all streams.
+    /// A decoder at the start of a stream. All streams share `templates`.
     pub fn new(limits: FlightLimits, templates: Arc<Templates>) -> Self {
         let texts = Arc::new(Field::new("values", DataType::Utf8, true));
         Self {
@@ -111,15 +111,15 @@ impl PutDecoder {
         }
     }
 
-    /// What the sender told with the first message that only it knows.
+    /// The secret from the first message.
     pub const fn secret(&self) -> Option<Secret> {
         self.secret
     }
 
-    /// Takes the stream's next message.
+    /// Decodes the stream's next message.
     ///
     /// # Errors
-    /// See [`FlightError`]; the stream shall end then.
+    /// See [`FlightError`]. The stream must end then.
     pub fn push(&mut self, data: FlightData) -> Result<Option<Put>, FlightError> {
         if data.data_body.len() > self.limits.message_bytes {
             return Err(FlightError::TooLarge {
@@ -132,9 +132,8 @@ impl PutDecoder {
             let source = metadata.origin.source;
             return Ok(metadata.facts.map(|facts| Put::Facts { source, facts }));
         }
-        // The checks before cover every way in which Arrow's reader is known to
-        // panic on bad input; should there be another, it ends this stream with
-        // an error like any other malformed message.
+        // The checks above cover every known way in which Arrow's reader panics on invalid input.
+        // If there is another, the panic ends this stream with an error.
         catch_unwind(AssertUnwindSafe(|| self.arrow_message(data)))
             .unwrap_or_else(|_| Err(FlightError::malformed("Arrow could not read the message")))
     }
@@ -153,8 +152,8 @@ impl PutDecoder {
         }
     }
 
-    /// Arrow's reader of schemas panics on many that it does not know, so a
-    /// foreign one is not read: there is exactly one that is taken.
+    /// Arrow's schema reader panics on many unknown schemas. So only one exact schema message is
+    /// accepted, and others are not parsed.
     fn schema(&mut self, header: &Bytes, secret: &[u8]) -> Result<(), FlightError> {
         if *header != OWN_SCHEMA.header {
             return Err(FlightError::Schema);
@@ -249,15 +248,14 @@ impl PutDecoder {
         Ok(())
     }
 
-    /// Every batch brings its own dictionaries, so none is held between two.
+    /// Every batch contains its own dictionaries, so none is kept between batches.
     fn forget_dictionaries(&mut self) {
         self.dictionaries.clear();
         self.pending_bytes = 0;
     }
 }
 
-/// The body at an address that Arrow can use as it is; copied where a message
-/// left it at another.
+/// The body at an address that is aligned for Arrow. Copied if necessary.
 fn aligned(body: Bytes) -> Buffer {
     if body.as_ptr().align_offset(align_of::<i64>()) == 0 {
         Buffer::from(body)
@@ -266,8 +264,8 @@ fn aligned(body: Bytes) -> Buffer {
     }
 }
 
-/// Checks what the types do not say: words of the closed vocabularies, and
-/// span ids that are none.
+/// Checks what the types do not guarantee: values of closed vocabularies, and span ids that are not
+/// zero.
 fn check_cells(batch: &RecordBatch) -> Result<(), FlightError> {
     words::<Kind>(batch, column::KIND)?;
     words::<Status>(batch, column::STATUS)?;
@@ -283,10 +281,10 @@ fn check_cells(batch: &RecordBatch) -> Result<(), FlightError> {
     Ok(())
 }
 
-/// Attributes of one span, at most: more than any receiver keeps of one.
+/// Maximum attributes of one span. More than any receiver keeps.
 pub(super) const MOST_ATTRIBUTES: usize = (1 << 16) + 64;
 
-/// Checks that no span has attributes without end, which cost every reader of its rows.
+/// Checks that no span has excessive attributes, which would cost every reader of its rows.
 fn check_attributes(batch: &RecordBatch) -> Result<(), FlightError> {
     let maps = batch.column_by_name(column::ATTRIBUTES).and_then(|maps| maps.as_map_opt());
     let offsets = maps.map_or(&[][..], |maps| maps.value_offsets());
@@ -315,7 +313,7 @@ where
             .parse::<T>()
             .map_err(|error| FlightError::malformed(format_args!("column `{name}`: {error}")))?;
     }
-    // A null in the dictionary makes a row null whose key is not.
+    // A null in the dictionary would make a row null although its key is not.
     if values.null_count() > 0 {
         return Err(FlightError::malformed(format_args!("column `{name}` has null words")));
     }

@@ -1,4 +1,4 @@
-//! Span batches to Flight messages.
+//! Encodes span batches as Flight messages.
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
@@ -14,7 +14,7 @@ use super::pack::{ALIGNMENT, Packer};
 use super::templates::{sent_schema, to_sent};
 use super::{Origin, PutMetadata, Secret};
 
-/// Turns batches into messages. Keeps its compressor between batches.
+/// Encodes batches. Keeps its compressor between batches.
 pub struct Encoder {
     generator: IpcDataGenerator,
     options: IpcWriteOptions,
@@ -22,7 +22,7 @@ pub struct Encoder {
     packer: Packer,
 }
 
-/// One batch, ready to be sent on any connection after the schema.
+/// An encoded batch. It can be sent on any connection after the schema.
 #[derive(Debug, Clone)]
 pub struct EncodedBatch {
     /// Its messages: dictionaries, then the record batch.
@@ -31,7 +31,7 @@ pub struct EncodedBatch {
     pub bytes: usize,
 }
 
-/// The first message of an agent's stream: the schema of its rows, and what only the agent knows.
+/// The first message of an agent's stream: the schema of its rows and the agent's secret.
 pub fn first_message(secret: Secret) -> FlightData {
     schema_message().with_app_metadata(secret.bytes().to_vec())
 }
@@ -66,7 +66,7 @@ impl Encoder {
     /// Encodes rows.
     ///
     /// # Errors
-    /// Where they are not of the span schema, or Arrow refuses them.
+    /// If they do not have the span schema, or Arrow refuses them.
     pub fn encode(&mut self, rows: &SpanRows, origin: Origin) -> Result<EncodedBatch, ArrowError> {
         let batch = to_sent(rows)?;
         let mut messages = match self.packer.pack(&batch) {
@@ -83,11 +83,10 @@ impl Encoder {
         Ok(EncodedBatch { messages, bytes })
     }
 
-    /// Messages as Arrow's writer has them, whatever part of its columns a batch shows.
+    /// Messages from Arrow's own writer, which supports sliced columns.
     fn write(&mut self, batch: &RecordBatch) -> Result<Vec<FlightData>, ArrowError> {
-        // A tracker that has seen the schema and no batch: it gives the
-        // dictionaries the ids that they have in `schema_message`, and sends
-        // every one of them.
+        // A tracker that has seen the schema but no batch. It assigns the same dictionary ids as
+        // `schema_message`, and sends every dictionary.
         let mut tracker = DictionaryTracker::new(false);
         let _ = self.generator.schema_to_bytes_with_dictionary_tracker(
             &sent_schema(),
@@ -100,7 +99,7 @@ impl Encoder {
     }
 }
 
-/// A message that carries facts about the agent and no Arrow data.
+/// A message with facts about the agent and without Arrow data.
 pub(super) fn facts_message(source: [u8; 16], facts: Bytes) -> FlightData {
     let metadata = PutMetadata { origin: Origin { source, sequence: 0 }, facts: Some(facts) };
     FlightData::new().with_app_metadata(metadata.encode())

@@ -1,5 +1,5 @@
-//! What rides beside the Arrow data: the batch's name, facts about the agent,
-//! and the server's replies. Integers are little-endian.
+//! Metadata beside the Arrow data: the batch's origin, facts about the agent, and the server's
+//! replies. Integers are little-endian.
 
 use std::time::Duration;
 
@@ -7,22 +7,23 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::FlightError;
 
-/// Where a batch came from; the same for every attempt to send it.
+/// The origin of a batch. It is the same for every attempt to send the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// One run of one agent.
     pub source: [u8; 16],
-    /// The batch's number in that run: from 1, growing by one per batch.
+    /// The batch's number in that run: from 1, increasing by one for each batch.
     pub sequence: u64,
 }
 
-/// What only one run of one agent knows, and the server that it reports to: batches under the
-/// agent's name are its own if they come with it. Not shown, also not for debugging.
+/// A secret of one run of one agent, known only to the agent and its server. Batches with the
+/// agent's name count as its own only with this secret. It is never displayed, not even for
+/// debugging.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret([u8; 32]);
 
 impl Secret {
-    /// Of these bytes.
+    /// A secret with these bytes.
     pub const fn of(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -39,24 +40,24 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// First bytes of the source of a batch that is named after its content.
+/// The first bytes of the source of a batch that is named after its content.
 const CONTENT: [u8; 4] = *b"file";
 
 impl Origin {
-    /// Whether the batch comes out of a file and is named after its content, so
-    /// that its source is no agent.
+    /// Whether the batch comes from a file and is named after its content, so that its source is
+    /// not an agent.
     pub fn is_content(&self) -> bool {
         self.source.starts_with(&CONTENT)
     }
 }
 
-/// Makes a source from bytes: the same bytes give the same one on every
-/// machine, so that a server recognises what it was sent before.
+/// Derives a source from bytes. The same bytes give the same source on every host, so that a server
+/// recognises what was sent before.
 #[derive(Debug, Clone, Copy)]
 pub struct ContentName(u128);
 
 impl ContentName {
-    /// Begins a name; another `salt` makes others of the same bytes.
+    /// Starts a name. A different `salt` gives different names for the same bytes.
     pub fn new(salt: u64) -> Self {
         // FNV-1a in 128 bits (draft-eastlake-fnv, section 5).
         let mut name = Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
@@ -64,7 +65,7 @@ impl ContentName {
         name
     }
 
-    /// Goes on with these bytes, and where they end.
+    /// Adds bytes and their length.
     pub fn add(&mut self, bytes: &[u8]) {
         const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
         let length = (bytes.len() as u64).to_le_bytes();
@@ -75,7 +76,7 @@ impl ContentName {
 
     /// The source: 96 bits of the name.
     pub fn source(&self) -> [u8; 16] {
-        // The upper bits are mixed best; the lower ones are folded into them.
+        // The upper bits are mixed best. The lower ones are folded into them.
         let folded = self.0 ^ (self.0 << 64);
         let mut source = folded.to_be_bytes();
         source.rotate_right(CONTENT.len());
@@ -84,23 +85,23 @@ impl ContentName {
     }
 }
 
-/// `app_metadata` of an agent's message: source (16 bytes), sequence (u64, 0
-/// where the message carries no batch), then facts as JSON, or nothing.
+/// `app_metadata` of an agent's message: source (16 bytes), sequence (u64, 0 if the message
+/// contains no batch), then optionally facts as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutMetadata {
-    /// The batch's name, or with sequence 0 only its sender's.
+    /// The batch's origin. With sequence 0, only the source counts.
     pub origin: Origin,
-    /// A JSON object with whatever the agent tells about itself.
+    /// A JSON object with facts about the agent.
     pub facts: Option<Bytes>,
 }
 
-/// Most bytes of facts.
+/// Maximum bytes of facts.
 const FACTS_BYTES: usize = 64 * 1024;
 
 const HEADER_BYTES: usize = 24;
 
 impl PutMetadata {
-    /// As bytes.
+    /// Encodes the metadata.
     pub fn encode(&self) -> Bytes {
         let facts = self.facts.as_deref().unwrap_or_default();
         let mut bytes = BytesMut::with_capacity(HEADER_BYTES + facts.len());
@@ -110,10 +111,10 @@ impl PutMetadata {
         bytes.freeze()
     }
 
-    /// From bytes.
+    /// Decodes metadata.
     ///
     /// # Errors
-    /// Where they are too short, or too long.
+    /// If the bytes are too short or too long.
     pub fn decode(bytes: &Bytes) -> Result<Self, FlightError> {
         let short = || {
             FlightError::malformed(format_args!(
@@ -132,14 +133,14 @@ impl PutMetadata {
         })
     }
 
-    /// Whether facts of this length may be sent.
+    /// Whether facts of this length can be sent.
     pub(super) const fn facts_fit(bytes: usize) -> bool {
         bytes <= FACTS_BYTES
     }
 }
 
-/// `app_metadata` of a server's message: kind (1 byte), sequence (u64), then
-/// for a refusal the delay in milliseconds (u64) and its reason in UTF-8.
+/// `app_metadata` of a server's message: kind (1 byte), sequence (u64), then for a refusal the
+/// delay in milliseconds (u64) and the reason in UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PutReply {
     /// Every batch up to this sequence is durable.
@@ -147,10 +148,10 @@ pub enum PutReply {
         /// The sequence.
         sequence: u64,
     },
-    /// The server has no room. It takes no further batch on this stream; the
-    /// sender opens a new one after the delay and begins with this batch.
+    /// The server is full. It accepts no further batch on this stream. The sender must open a new
+    /// stream after the delay and start with this batch.
     Refused {
-        /// The first batch that was not taken.
+        /// The first batch that was not accepted.
         sequence: u64,
         /// When to try again.
         retry_after: Duration,
@@ -162,11 +163,11 @@ pub enum PutReply {
 const DURABLE: u8 = 1;
 const REFUSED: u8 = 2;
 
-/// Longest delay that a reply may ask for.
+/// Maximum delay that a reply may request.
 const LONGEST_DELAY_MILLIS: u64 = 60_000;
 
 impl PutReply {
-    /// As bytes.
+    /// Encodes the reply.
     pub fn encode(&self) -> Bytes {
         let mut bytes = BytesMut::with_capacity(32);
         match self {
@@ -185,10 +186,10 @@ impl PutReply {
         bytes.freeze()
     }
 
-    /// From bytes.
+    /// Decodes a reply.
     ///
     /// # Errors
-    /// Where they are too short, or of a kind that is not known.
+    /// If the bytes are too short or of an unknown kind.
     pub fn decode(bytes: &[u8]) -> Result<Self, FlightError> {
         let malformed = || FlightError::malformed("a reply that this version does not know");
         let (&kind, rest) = bytes.split_first().ok_or_else(malformed)?;

@@ -1,14 +1,12 @@
-//! Arrow Flight `DoPut` from agent to server: one long-lived stream of span
-//! batches, each acknowledged when it is durable.
+//! Arrow Flight `DoPut` from agent to server: one long-lived stream of span batches. Each batch is
+//! acknowledged when it is durable.
 //!
-//! On the stream, agent to server: one schema message, whose `app_metadata` is the agent's
-//! [`Secret`], then for each batch its
-//! dictionaries and its record batch. Every batch carries all of its
-//! dictionaries, so it can be sent again on another connection as it is, and what
-//! its spans' attributes have in common is one of them (`templates.rs`). The
-//! record batch message's `app_metadata` names the batch (see [`PutMetadata`]);
-//! a message with no Arrow header at all carries facts about the agent.
-//! Server to agent: a [`PutReply`] in each `PutResult`'s `app_metadata`.
+//! The agent sends one schema message, whose `app_metadata` is its [`Secret`]. Then it sends the
+//! dictionaries and the record batch of each batch. Every batch contains all of its dictionaries,
+//! so it can be sent again unchanged on another connection. One dictionary contains the attributes
+//! that spans share (`templates.rs`). The `app_metadata` of the record batch message contains the
+//! batch's origin (see [`PutMetadata`]). A message without an Arrow header contains facts about the
+//! agent. The server sends a [`PutReply`] in the `app_metadata` of each `PutResult`.
 
 mod client;
 mod counters;
@@ -31,21 +29,21 @@ pub use upload::{Upload, UploadError};
 use crate::inspect::InspectError;
 use crate::rpc_status::{RpcCode, RpcStatus};
 
-/// Why a message was not taken. The stream ends with it.
+/// Why a message was refused. The stream ends with it.
 #[derive(Debug, thiserror::Error)]
 pub enum FlightError {
-    /// The bytes are not what the format asks for.
+    /// The bytes do not follow the format.
     #[error("malformed Flight message: {0}")]
     Malformed(String),
-    /// A message is larger than allowed, or would become so.
+    /// A message exceeds a limit, or would when decoded.
     #[error("Flight message too large: {what} (limit {limit}); send smaller batches")]
     TooLarge {
-        /// What there is too much of.
+        /// What exceeds the limit.
         what: &'static str,
-        /// The limit that it passes.
+        /// The limit.
         limit: usize,
     },
-    /// The schema is not this version's.
+    /// The schema is not the one of this version.
     #[error(
         "the sender's span schema differs from the server's; \
          run agent and server of the same version"

@@ -1,8 +1,7 @@
-//! A batch as Arrow messages, packed with LZ4: its dictionaries, each with all of its values,
-//! then its rows.
+//! Encodes a batch as Arrow messages with LZ4: its complete dictionaries, then its rows.
 //!
-//! Arrow's own writer says the same, but copies each column into its compressor, whose memory
-//! it asks for and clears anew for each: up to half of what packing took.
+//! Arrow's own writer gives an equivalent result. But it copies each column into a compressor that
+//! it allocates and clears for each column, which took up to half of the encoding time.
 
 use arrow::array::{Array as _, ArrayData, RecordBatch};
 use arrow::datatypes::DataType;
@@ -16,23 +15,23 @@ use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_outpu
 
 use crate::inspect::NOT_COMPRESSED;
 
-/// What the columns' widest values need; Arrow's usual 64 would be mostly
-/// padding, as a batch has some hundred buffers.
+/// Alignment for the widest values. Arrow's usual 64 bytes would mostly be padding, because a batch
+/// has about a hundred buffers.
 pub(super) const ALIGNMENT: usize = 8;
 
-/// Begins a frame of blocks of at most 64 KiB, each on its own, without checksums (LZ4 Frame
-/// Format 1.6.4): its magic number, FLG, BD and their checksum.
+/// The header of a frame with independent blocks of at most 64 KiB, without checksums (LZ4 Frame
+/// Format 1.6.4): magic number, FLG, BD and header checksum.
 const FRAME_HEADER: [u8; 7] = [0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82];
-/// Shorter than it could be by what the smaller of the compressor's tables cannot place.
+/// Slightly smaller than 64 KiB, so that the compressor can use its smaller table.
 const BLOCK_BYTES: usize = (64 << 10) - 2;
-/// In a block's length: it is as it was.
+/// Flag in a block's length: the block is not compressed.
 const BLOCK_NOT_COMPRESSED: u32 = 1 << 31;
 
-/// Packs batches. Keeps its memory from batch to batch.
+/// Encodes batches and reuses its memory.
 pub(super) struct Packer {
     compressor: Compressor,
     header: FlatBufferBuilder<'static>,
-    /// Bytes of the last rows.
+    /// Bytes of the previous batch's rows.
     usual_bytes: usize,
 }
 
@@ -47,12 +46,12 @@ impl Default for Packer {
 }
 
 impl Packer {
-    /// The messages of a batch; `None` where it shows only part of what its columns hold, or has
-    /// some of a type that spans do not have.
+    /// The messages of a batch. Returns `None` if the batch is a slice of its columns, or has a
+    /// column type that spans do not use.
     pub(super) fn pack(&mut self, batch: &RecordBatch) -> Option<Vec<FlightData>> {
         let columns: Vec<ArrayData> =
             batch.columns().iter().map(|column| column.to_data()).collect();
-        // In the order of their ids, which count them as the schema has them.
+        // In the order of their ids, which follow the order of the schema.
         let dictionaries: Vec<&ArrayData> =
             columns.iter().filter(|column| is_dictionary(column)).map(values_of).collect();
         if !columns.iter().chain(dictionaries.iter().copied()).all(is_whole) {
@@ -71,7 +70,7 @@ impl Packer {
         Some(messages)
     }
 
-    /// The message of some columns: of a dictionary's values, if it is one's.
+    /// The message for some columns, or for a dictionary's values.
     fn message(
         &mut self,
         dictionary: Option<i64>,
@@ -137,12 +136,12 @@ fn is_dictionary(data: &ArrayData) -> bool {
     matches!(data.data_type(), DataType::Dictionary(..))
 }
 
-/// Of a dictionary's rows, its values.
+/// The values of a dictionary column.
 fn values_of(rows: &ArrayData) -> &ArrayData {
     &rows.child_data()[0]
 }
 
-/// The bytes of one value, of types of fixed width.
+/// Bytes of one value of a fixed-width type.
 fn width(data_type: &DataType) -> Option<usize> {
     match data_type {
         DataType::FixedSizeBinary(bytes) => usize::try_from(*bytes).ok(),
@@ -151,12 +150,12 @@ fn width(data_type: &DataType) -> Option<usize> {
     }
 }
 
-/// Where a column's values or lists begin, and the last one ends.
+/// The offsets of a column of texts or lists.
 fn offsets(data: &ArrayData) -> &[i32] {
     if data.is_empty() { &[] } else { &data.buffers()[0].typed_data::<i32>()[..=data.len()] }
 }
 
-/// Whether all that a column holds is what it shows.
+/// Whether a column is not a slice.
 fn is_whole(data: &ArrayData) -> bool {
     let begins = || offsets(data).first().is_none_or(|first| *first == 0);
     data.offset() == 0
@@ -174,7 +173,7 @@ fn is_whole(data: &ArrayData) -> bool {
         }
 }
 
-/// A body that is being written.
+/// A message body under construction.
 struct Body<'a> {
     compressor: &'a mut Compressor,
     bytes: Vec<u8>,
@@ -183,7 +182,7 @@ struct Body<'a> {
 }
 
 impl Body<'_> {
-    /// Adds a column, which must be whole, and those in it.
+    /// Adds a column, which must not be a slice, and its children.
     fn column(&mut self, data: &ArrayData) {
         self.nodes.push(FieldNode::new(data.len() as i64, data.null_count() as i64));
         match data.nulls() {
@@ -203,13 +202,13 @@ impl Body<'_> {
             DataType::Struct(_) => {}
             other => self.values(data, data.len() * width(other).unwrap_or(0)),
         }
-        // Values of a dictionary are a message of their own.
+        // A dictionary's values are a message of their own.
         if !is_dictionary(data) {
             data.child_data().iter().for_each(|child| self.column(child));
         }
     }
 
-    /// Adds so many bytes of a column's first buffer.
+    /// Adds this many bytes of a column's first buffer.
     fn values(&mut self, data: &ArrayData, bytes: usize) {
         self.buffer(&data.buffers()[0][..bytes]);
     }
@@ -226,13 +225,13 @@ impl Body<'_> {
 
 struct Compressor {
     table: CompressTable,
-    /// Room for the longest block.
+    /// Space for the longest block.
     block: Vec<u8>,
 }
 
 impl Compressor {
-    /// Appends a buffer of Arrow's (Arrow Columnar Format, Compression): its length and a frame,
-    /// or the values as they are where that is no longer.
+    /// Appends an Arrow buffer (Arrow Columnar Format, Compression): its length and a frame, or the
+    /// uncompressed values if a frame would not be shorter.
     fn pack(&mut self, values: &[u8], to: &mut Vec<u8>) {
         let start = to.len();
         to.extend((values.len() as i64).to_le_bytes());

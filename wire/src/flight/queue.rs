@@ -1,4 +1,4 @@
-//! Batches that are not yet acknowledged.
+//! The queue of unacknowledged batches.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,21 +17,21 @@ pub(super) struct Pending {
     pub(super) encoded: EncodedBatch,
 }
 
-/// Shared by those who give batches and the task that sends them.
+/// Shared by callers that add batches and the task that sends them.
 pub(super) struct Queue {
     limit_bytes: usize,
     state: Mutex<State>,
-    /// Something to send, or the end.
+    /// Notified when there is something to send, or at shutdown.
     pub(super) work: Notify,
-    /// Everything is acknowledged, or given up.
+    /// Notified when everything is acknowledged or dropped.
     pub(super) drained: Notify,
 }
 
 struct State {
-    /// In order of their sequence.
+    /// Ordered by sequence.
     batches: VecDeque<Arc<Pending>>,
     bytes: usize,
-    /// The last sequence put on the current stream.
+    /// The last sequence sent on the current stream.
     sent: u64,
     facts: Option<Bytes>,
     facts_version: u64,
@@ -39,7 +39,7 @@ struct State {
     counters: SenderCounters,
 }
 
-/// What a stream shall send next.
+/// What a stream must send next.
 pub(super) enum Next {
     Batch(Arc<Pending>),
     Facts { version: u64, facts: Bytes },
@@ -79,8 +79,8 @@ impl Queue {
         change(&mut self.state.lock().counters);
     }
 
-    /// Whether a batch of this many spans may come; counts them, and where
-    /// there is surely no room, that they are dropped.
+    /// Whether a batch with this many spans is accepted. Counts the spans, and also counts them as
+    /// dropped if there is certainly no room.
     pub(super) fn admit(&self, spans: u64) -> bool {
         let mut state = self.state.lock();
         state.counters.spans_offered += spans;
@@ -95,8 +95,8 @@ impl Queue {
         true
     }
 
-    /// Takes a batch, or drops it where there is no room: the newest goes, so
-    /// that what was taken before is sure to be sent.
+    /// Adds a batch, or drops it if the queue is full. The newest batch is dropped, so that
+    /// accepted batches are certain to be sent.
     pub(super) fn push(&self, batch: Pending) {
         let mut state = self.state.lock();
         let bytes = state.bytes + batch.encoded.bytes;
@@ -120,8 +120,7 @@ impl Queue {
         self.work.notify_one();
     }
 
-    /// What comes after the batch `after`, on a stream that has sent the facts
-    /// of `facts_version`.
+    /// What follows after the batch `after`, on a stream that has sent facts up to `facts_version`.
     pub(super) fn next(&self, after: u64, facts_version: u64) -> Next {
         let mut state = self.state.lock();
         if let Some(facts) = state.facts.clone().filter(|_| state.facts_version != facts_version) {
@@ -140,13 +139,12 @@ impl Queue {
         }
     }
 
-    /// Begins a new stream: nothing is sent on it yet.
+    /// Starts a new stream, on which nothing was sent yet.
     pub(super) fn rewind(&self) {
         self.state.lock().sent = 0;
     }
 
-    /// Forgets every batch up to `sequence`, as far as it was sent; returns
-    /// how many that were.
+    /// Removes every batch up to `sequence` that was sent. Returns their number.
     pub(super) fn acknowledge(&self, sequence: u64) -> u64 {
         let mut state = self.state.lock();
         let sequence = sequence.min(state.sent);
@@ -165,9 +163,8 @@ impl Queue {
         count
     }
 
-    /// Drops the first batch, where it was sent on this stream: the server
-    /// could not read it, and would stop at it again. `false` where there is
-    /// none to blame.
+    /// Drops the first batch if it was sent on this stream, because the server could not read it
+    /// and would fail again. Returns `false` if no batch was sent.
     pub(super) fn drop_rejected(&self) -> bool {
         let mut state = self.state.lock();
         let sent = state.sent;
@@ -193,7 +190,7 @@ impl Queue {
         self.state.lock().batches.is_empty()
     }
 
-    /// Drops all that still waits.
+    /// Drops all waiting batches.
     pub(super) fn abandon(&self) {
         let mut state = self.state.lock();
         let left: u64 = state.batches.drain(..).map(|batch| batch.spans).sum();
@@ -202,8 +199,8 @@ impl Queue {
     }
 }
 
-/// The messages of one stream: schema, then facts and batches as they come,
-/// from the first that is not acknowledged.
+/// The messages of one stream: the schema, then facts and batches as they arrive, starting with the
+/// first unacknowledged batch.
 pub(super) fn messages(
     queue: Arc<Queue>,
     source: [u8; 16],

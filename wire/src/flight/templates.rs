@@ -1,9 +1,10 @@
-//! Attributes on their way: what spans have alike once a batch, and for each span what is its own.
+//! Attributes on the wire: the common part of spans once for each batch, and each span's own
+//! values.
 //!
-//! Two columns follow those of the span schema. `template` is a dictionary whose values are maps
-//! as the column of attributes has them; a bit of a value's type says that each row has a text of
-//! its own in its place. `own_texts` has these, in their order. A row without a template has its
-//! attributes in the map of the span schema.
+//! Two columns follow those of the span schema. `template` is a dictionary whose values are
+//! attribute maps. A flag in a value's type means that each row has its own text there. `own_texts`
+//! contains these texts in order. A row without a template has its attributes in the map of the
+//! span schema.
 
 use std::sync::{Arc, LazyLock};
 
@@ -26,24 +27,24 @@ use spanwise_model::{Slot, SpanRows, Template, Templated};
 use super::FlightError;
 use super::decode::MOST_ATTRIBUTES;
 
-/// Of a type: each row has a text of its own.
+/// Flag in a value's type: each row has its own text.
 const OWN: u8 = 0x80;
-/// Attributes of all templates of a batch. What takes some bytes on the way takes a hundred in
-/// memory.
+/// Maximum attributes of all templates of a batch. A few bytes on the wire can take a hundred times
+/// as much in memory.
 const MOST_SLOTS: usize = 1 << 18;
-/// Bytes of templates that are remembered, about.
+/// Approximate maximum bytes of remembered templates.
 const MOST_REMEMBERED_BYTES: usize = 16 << 20;
 
 fn text_item() -> FieldRef {
     Arc::new(Field::new("item", DataType::Utf8, false))
 }
 
-/// The values of the dictionary of templates.
+/// The values of the template dictionary.
 pub(super) fn template_values() -> FieldRef {
     Arc::new(Field::new("values", map_type(), true))
 }
 
-/// The span schema, and what follows it on the way.
+/// The span schema with the two additional columns.
 pub(super) fn sent_schema() -> SchemaRef {
     static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
         let values = template_values().data_type().clone();
@@ -58,10 +59,10 @@ pub(super) fn sent_schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 
-/// Rows as they are sent.
+/// Rows in the form in which they are sent.
 ///
 /// # Errors
-/// Where they are not of the span schema, or texts are too large for one array.
+/// If they do not have the span schema, or texts are too large for one array.
 pub(super) fn to_sent(rows: &SpanRows) -> Result<RecordBatch, ArrowError> {
     let spans = rows.columns();
     if spans.schema().fields() != span_schema().fields() {
@@ -117,20 +118,20 @@ fn maps_of(templates: &[Arc<Template>]) -> Result<MapArray, ArrowError> {
     )
 }
 
-/// The templates that agents have sent, each once for all of them: rows of one kind have
-/// one template, whoever sends them. To be shared by all streams of a server.
+/// The templates that agents have sent. Equal templates are stored once for all agents. All streams
+/// of a server share them.
 #[derive(Debug, Default)]
-pub struct Templates(Mutex<Remembered>);
+pub struct Templates(Mutex<TemplateCache>);
 
 #[derive(Debug, Default)]
-struct Remembered {
-    /// By what they say.
+struct TemplateCache {
+    /// Templates by content.
     templates: AHashMap<Box<[u8]>, Arc<Template>>,
     bytes: usize,
 }
 
 impl Templates {
-    /// Rows as they were sent, of columns whose types are those of [`sent_schema`].
+    /// Decodes rows whose columns have the types of [`sent_schema`].
     pub(super) fn rows(&self, sent: &RecordBatch) -> Result<SpanRows, FlightError> {
         let (spans, further) = sent.columns().split_at(span_schema().fields().len());
         let spans = RecordBatch::try_new(span_schema(), spans.to_vec());
@@ -147,7 +148,7 @@ impl Templates {
         let texts = own_texts.values().as_string_opt::<i32>().ok_or_else(unmatched)?;
         let places: Vec<Option<u32>> = keys.iter().map(|key| key.map(|key| key as u32)).collect();
         let templated = Templated::new(templates, places, texts.clone());
-        // Each row has just the texts that its template wants.
+        // Each row must have exactly the texts that its template needs.
         let templated = templated.ok().filter(|found| found.offsets() == own_texts.offsets());
         let has_none_besides = no_attributes_beside(keys.nulls(), &spans);
         let templated = templated.filter(|_| has_none_besides).ok_or_else(unmatched)?;
@@ -155,7 +156,7 @@ impl Templates {
         Ok(rows.with_new_templates(new_bytes))
     }
 
-    /// These templates, and the memory of those that are new.
+    /// The templates, and the memory of the new ones.
     fn of_maps(&self, maps: &MapArray) -> Result<(Vec<Arc<Template>>, usize), FlightError> {
         let keys = maps.keys().as_string_opt::<i32>().ok_or_else(unmatched)?;
         let values = maps.values().as_struct_opt().ok_or_else(unmatched)?;
@@ -204,7 +205,7 @@ impl Templates {
     }
 }
 
-impl Remembered {
+impl TemplateCache {
     fn add(&mut self, said: Box<[u8]>, template: Arc<Template>) {
         let bytes = said.len() + template.memory_bytes();
         if bytes > MOST_REMEMBERED_BYTES {
@@ -219,7 +220,7 @@ impl Remembered {
     }
 }
 
-/// Whether the maps of the rows with a template are empty.
+/// Whether the maps of rows with a template are empty.
 fn no_attributes_beside(with_template: Option<&NullBuffer>, spans: &RecordBatch) -> bool {
     let maps = spans.column_by_name(column::ATTRIBUTES).and_then(|maps| maps.as_map_opt());
     maps.is_some_and(|maps| {
@@ -239,9 +240,9 @@ mod tests {
 
     #[test]
     fn what_is_remembered_of_templates_is_bounded() {
-        let mut remembered = Remembered::default();
+        let mut remembered = TemplateCache::default();
         for number in 0..200_u32 {
-            // The largest that there is, too.
+            // Includes the largest possible template.
             let bytes = if number == 100 { MOST_REMEMBERED_BYTES } else { 1 << 20 };
             let text = Some("x".repeat(bytes).into());
             let slot = Slot { key: "key".into(), type_number: 0, text };

@@ -1,5 +1,5 @@
-//! Batches one by one to a server, each waited for: for one who has the spans
-//! and can send them again, which an agent cannot.
+//! Sends batches one by one and waits for each. For callers that keep their spans and can send them
+//! again, which an agent cannot.
 
 use std::time::Duration;
 
@@ -20,36 +20,36 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 /// Why a batch was not stored.
 #[derive(Debug, thiserror::Error)]
 pub enum UploadError {
-    /// The address is none, or batches cannot be encoded.
+    /// The address is invalid, or batches cannot be encoded.
     #[error(transparent)]
     Setup(#[from] SenderError),
-    /// The server was away for too long.
+    /// The server was unreachable for too long.
     #[error("{server} cannot be reached: {reason}")]
     Away {
         /// Its address.
         server: String,
-        /// What the last attempt met.
+        /// The last attempt's error.
         reason: String,
     },
-    /// The server had no room for too long.
+    /// The server was full for too long.
     #[error("{server} takes nothing now: {reason}")]
     Full {
         /// Its address.
         server: String,
-        /// What it said last.
+        /// Its last reply.
         reason: String,
     },
-    /// The server does not take this batch, now or later.
+    /// The server refuses this batch permanently.
     #[error("{server} refused spans: {reason}")]
     Refused {
         /// Its address.
         server: String,
-        /// What it said.
+        /// Its reply.
         reason: String,
     },
 }
 
-/// A connection that batches are sent over.
+/// A connection over which batches are sent.
 pub struct Upload {
     server: String,
     client: FlightServiceClient<Channel>,
@@ -57,7 +57,7 @@ pub struct Upload {
     patience: Duration,
 }
 
-/// What one attempt came to.
+/// The result of one attempt.
 enum Attempt {
     Stored,
     Later { after: Duration, reason: String },
@@ -66,12 +66,11 @@ enum Attempt {
 }
 
 impl Upload {
-    /// To this server, for example `http://127.0.0.1:4317`, which is given up
-    /// when it takes nothing for as long as `patience`. It is not reached for
-    /// before the first batch.
+    /// Prepares an upload to this server, for example `http://127.0.0.1:4317`. It gives up when the
+    /// server accepts nothing for `patience`. It connects with the first batch.
     ///
     /// # Errors
-    /// Where the address is none.
+    /// If the address is invalid.
     pub fn new(server: &str, patience: Duration) -> Result<Self, UploadError> {
         let channel = endpoint(&SenderConfig::new(server))?.connect_lazy();
         Ok(Self {
@@ -82,11 +81,11 @@ impl Upload {
         })
     }
 
-    /// Sends a batch of rows; returns when it is durable. A batch
-    /// whose origin the server knows is not stored again.
+    /// Sends a batch of rows and returns when it is durable. A batch whose origin the server knows
+    /// is not stored again.
     ///
     /// # Errors
-    /// Where the server is away, full, or does not take the batch.
+    /// If the server is unreachable, full, or refuses the batch.
     pub async fn put(&mut self, rows: &SpanRows, origin: Origin) -> Result<(), UploadError> {
         let encoded = self.encoder.encode(rows, origin).map_err(SenderError::from)?;
         let mut messages = vec![schema_message()];

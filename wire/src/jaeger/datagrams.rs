@@ -1,6 +1,5 @@
-//! What clients send to the agent's UDP ports: a call of `emitBatch` in each
-//! datagram (`agent.thrift`), in the compact or the binary protocol. Very old
-//! clients call `emitZipkinBatch` instead.
+//! Decodes datagrams of Jaeger's agent ports: each is a call of `emitBatch` (`agent.thrift`) in the
+//! compact or the binary protocol. Very old clients call `emitZipkinBatch` instead.
 
 use crate::otlp::{Decoded, Limits};
 use crate::rows::{DecodeError, Rows};
@@ -10,27 +9,27 @@ use crate::zipkin::{self, Spans};
 use super::thrift;
 
 const FORMAT: &str = "Jaeger agent datagram";
-/// The one argument of both calls.
+/// The only argument of both calls.
 const ARGUMENT: i16 = 1;
 
-/// Datagrams taken together, as one batch.
+/// Datagrams that are combined into one batch.
 pub struct Datagrams {
     spans: Spans,
 }
 
 impl Datagrams {
-    /// None yet. The limits hold for all of them together. Zipkin spans without
-    /// a time are taken to have begun at `arrived_unix_nano`.
+    /// Creates an empty batch. The limits apply to all datagrams together. Zipkin spans without a
+    /// time start at `arrived_unix_nano`.
     pub fn new(limits: &Limits, arrived_unix_nano: i64) -> Self {
         let rows = Rows::new(FORMAT, limits);
         Self { spans: Spans::new(rows, arrived_unix_nano) }
     }
 
-    /// Takes the spans of one datagram.
+    /// Adds the spans of one datagram.
     ///
     /// # Errors
-    /// Where it is no such call: nothing of it is taken then, and others may
-    /// follow. Where the limits are passed: nothing more should follow.
+    /// If it is not a valid call, nothing of it is added, and other datagrams may follow. If a
+    /// limit is exceeded, none should follow.
     pub fn add(&mut self, protocol: Protocol, datagram: &[u8]) -> Result<(), DecodeError> {
         let (call, argument) = argument(Reader::new(protocol, datagram))
             .map_err(|error| DecodeError::malformed(FORMAT, "the call", error))?;
@@ -40,10 +39,10 @@ impl Datagrams {
         }
     }
 
-    /// All spans taken, and what was wrong with the others.
+    /// All spans added, and the rejected ones.
     ///
     /// # Errors
-    /// Where the rows cannot be put into a batch: a mistake of this program.
+    /// If the rows cannot be put into a batch, which is an internal error.
     pub fn finish(self) -> Result<Decoded, DecodeError> {
         self.spans.into_rows().finish()
     }
@@ -55,7 +54,7 @@ enum Call {
     EmitZipkinBatch,
 }
 
-/// Why a datagram is none of the calls that are taken.
+/// Why a datagram is not one of the expected calls.
 #[derive(Debug, thiserror::Error)]
 enum CallError {
     #[error(transparent)]
@@ -66,8 +65,7 @@ enum CallError {
     NoArgument,
 }
 
-/// The call, and a reader at its argument. All of the datagram has been seen to
-/// be thrift then.
+/// The call, and a reader at its argument. The whole datagram has been checked to be valid Thrift.
 fn argument(mut reader: Reader<'_>) -> Result<(Call, Reader<'_>), CallError> {
     let message = reader.message()?;
     let (call, wanted) = match message.name {

@@ -1,8 +1,8 @@
-//! Traces in JSON, as Jaeger's UI downloads them and its API answers
-//! (`/api/traces`; jaeger: `internal/uimodel/model.go`).
+//! Traces in JSON, as Jaeger's UI and API return them (`/api/traces`; jaeger:
+//! `internal/uimodel/model.go`).
 //!
-//! More is accepted than Jaeger writes: ids without their leading zeros,
-//! numbers as texts, `null` for "not set". Unknown names are ignored.
+//! Variations are accepted: ids without leading zeros, numbers as texts, and `null` for unset
+//! fields. Unknown names are ignored.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ struct JsonSpan {
     trace_id: String,
     #[serde(rename = "spanID")]
     span_id: String,
-    /// Older versions name the parent here instead of among the references.
+    /// Older versions name the parent here instead of in the references.
     #[serde(rename = "parentSpanID")]
     parent_span_id: Option<String>,
     flags: Option<u32>,
@@ -81,7 +81,7 @@ struct JsonTag {
     value: Value,
 }
 
-/// Microseconds, as nanoseconds.
+/// Microseconds, stored as nanoseconds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Micros(i64);
 
@@ -89,7 +89,7 @@ impl<'de> Deserialize<'de> for Micros {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let micros = match Value::deserialize(deserializer)? {
             Value::Null => Some(0),
-            // Fractions come from tools that have converted the file.
+            // Tools that convert files may write fractions.
             Value::Number(number) => {
                 number.as_i64().or_else(|| number.as_f64().map(|micros| micros as i64))
             }
@@ -102,7 +102,7 @@ impl<'de> Deserialize<'de> for Micros {
     }
 }
 
-/// Reads a list of traces.
+/// Decodes a list of traces.
 pub(super) fn read(body: &[u8], rows: &mut Rows) -> Result<(), DecodeError> {
     let format = rows.format();
     let traces: Vec<&RawValue> = serde_json::from_slice(body)
@@ -185,7 +185,7 @@ fn attributes(tags: Option<Vec<JsonTag>>) -> Attributes {
     tags.into_iter().flatten().map(|tag| (tag.key, value(tag.kind.as_deref(), tag.value))).collect()
 }
 
-/// The value by its type; where the two do not agree, by what it is.
+/// The value according to its type. If the type does not match, the JSON value decides.
 fn value(kind: Option<&str>, value: Value) -> AttributeValue {
     let text = value.as_str();
     let typed = match kind.map(str::to_ascii_lowercase).as_deref() {
@@ -193,7 +193,7 @@ fn value(kind: Option<&str>, value: Value) -> AttributeValue {
             .as_bool()
             .or_else(|| text.and_then(|text| text.parse().ok()))
             .map(AttributeValue::Bool),
-        // Whole numbers past 2^53 come as texts.
+        // Integers beyond 2^53 are texts.
         Some("int64") => value
             .as_i64()
             .or_else(|| text.and_then(|text| text.parse().ok()))
@@ -202,7 +202,7 @@ fn value(kind: Option<&str>, value: Value) -> AttributeValue {
             .as_f64()
             .or_else(|| text.and_then(|text| text.parse().ok()))
             .map(AttributeValue::Double),
-        // In base64.
+        // Base64.
         Some("binary") => text.map(|text| AttributeValue::Bytes(text.to_owned())),
         _ => None,
     };

@@ -1,6 +1,5 @@
-//! Jaeger: what its clients, agents and collectors send (jaeger-idl:
-//! `api_v2/model.proto`, `api_v2/collector.proto`, `jaeger.thrift`,
-//! `agent.thrift`), to span batches.
+//! Decodes what Jaeger's clients, agents and collectors send (jaeger-idl: `api_v2/model.proto`,
+//! `api_v2/collector.proto`, `jaeger.thrift`, `agent.thrift`) to span batches.
 
 mod datagrams;
 mod json;
@@ -16,12 +15,12 @@ use crate::otlp::{Decoded, Limits};
 use crate::rows::{DecodeError, Rows};
 pub use crate::thrift::Protocol;
 
-/// Reads a `jaeger.api_v2.PostSpansRequest`.
+/// Decodes a `jaeger.api_v2.PostSpansRequest`.
 ///
 /// # Errors
-/// Where the bytes are no such message (also where not one span of it could be
-/// read), or more than the limits allow. Single spans that are wrong are
-/// counted in [`Decoded::rejections`] instead, and the others kept.
+/// If the bytes are not such a message (or not a single span could be decoded), or a limit is
+/// exceeded. Single invalid spans are counted in [`Decoded::rejections`] instead, and the others
+/// are kept.
 pub fn decode_protobuf(body: &[u8], limits: &Limits) -> Result<Decoded, DecodeError> {
     let mut rows = Rows::new("Jaeger PostSpansRequest", limits);
     protobuf::read(body, &mut rows)
@@ -46,8 +45,8 @@ pub fn decode_protobuf_span(body: &[u8], limits: &Limits) -> Result<Decoded, Dec
 /// HTTP.
 ///
 /// # Errors
-/// As [`decode_protobuf`], but that damaged thrift is refused as a whole: past
-/// a damaged span the next one cannot be found.
+/// Like [`decode_protobuf`]. But damaged Thrift is refused completely, because the span after a
+/// damaged one cannot be found.
 pub fn decode_thrift(body: &[u8], limits: &Limits) -> Result<Decoded, DecodeError> {
     let mut rows = Rows::new("Jaeger thrift Batch", limits);
     thrift::read(body, &mut rows)
@@ -55,11 +54,10 @@ pub fn decode_thrift(body: &[u8], limits: &Limits) -> Result<Decoded, DecodeErro
         .map_err(|error| error.with_hint(body, Taken::Thrift))
 }
 
-/// Reads a JSON list of traces, each as Jaeger's UI downloads it and its API
-/// answers.
+/// Decodes a JSON list of traces, as Jaeger's UI and API return them.
 ///
 /// # Errors
-/// As [`decode_protobuf`].
+/// Like [`decode_protobuf`].
 pub fn decode_json(body: &[u8], limits: &Limits) -> Result<Decoded, DecodeError> {
     let mut rows = Rows::new("Jaeger JSON list of traces", limits);
     json::read(body, &mut rows)?;

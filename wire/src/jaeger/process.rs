@@ -1,13 +1,13 @@
-//! What all spans of one process have in common.
+//! The common part of all spans of a process.
 
 use spanwise_model::{AttributeValue, Attributes, ResourceJson};
 
 use crate::bounds::LeftOut;
 
-/// Service of spans that name none (OpenTelemetry resource conventions).
+/// The service of spans without one (OpenTelemetry resource conventions).
 const UNKNOWN_SERVICE: &str = "unknown_service";
 
-/// Who emitted the spans.
+/// The process that emitted the spans.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) service: String,
@@ -15,13 +15,13 @@ pub(super) struct Process {
     pub(super) host: Option<String>,
     pub(super) process_id: Option<u32>,
     pub(super) json: ResourceJson,
-    /// What was left out of it.
+    /// What was left out of the process.
     pub(super) left_out: LeftOut,
 }
 
 impl Process {
-    /// A process of this service with these tags. Those that Jaeger's clients
-    /// set by themselves get the names that OpenTelemetry has for them.
+    /// A process with this service and these tags. Tags that Jaeger's clients set automatically are
+    /// renamed to OpenTelemetry's names.
     pub(super) fn new(service: String, tags: Attributes) -> Self {
         let mut left_out = LeftOut::default();
         let service = left_out.name(&service).into_owned();

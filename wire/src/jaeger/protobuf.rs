@@ -1,4 +1,4 @@
-//! `jaeger.api_v2`: the outer layer by hand, each span through prost.
+//! `jaeger.api_v2`: the outer messages are decoded by hand, each span by prost.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -41,7 +41,7 @@ struct SpanProto {
     tags: Vec<KeyValueProto>,
     #[prost(message, repeated, tag = "9")]
     logs: Vec<LogProto>,
-    /// Goes before the batch's.
+    /// Overrides the batch's process.
     #[prost(message, optional, tag = "10")]
     process: Option<ProcessProto>,
     #[prost(string, repeated, tag = "12")]
@@ -58,7 +58,7 @@ struct ReferenceProto {
     kind: i32,
 }
 
-/// `google.protobuf.Timestamp` and `Duration`, which look the same.
+/// `google.protobuf.Timestamp` and `Duration`, which have the same fields.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 struct TimeProto {
     #[prost(int64, tag = "1")]
@@ -101,7 +101,7 @@ struct ProcessProto {
     tags: Vec<KeyValueProto>,
 }
 
-/// Reads a `PostSpansRequest`.
+/// Decodes a `PostSpansRequest`.
 pub(super) fn read(body: &[u8], rows: &mut Rows) -> Result<(), DecodeError> {
     let format = rows.format();
     let malformed = |place: &'static str| move |error| DecodeError::malformed(format, place, error);
@@ -117,7 +117,7 @@ pub(super) fn read(body: &[u8], rows: &mut Rows) -> Result<(), DecodeError> {
     if batch.is_empty() && !body.is_empty() && of_request == 0 {
         return Err(malformed("the request")("it has no batch".to_owned()));
     }
-    // The process may come after the spans.
+    // The process may follow the spans.
     let mut process = ProcessProto::default();
     for piece in &batch {
         let found = merged::<ProcessProto>(piece, number::PROCESS);
@@ -149,7 +149,7 @@ pub(super) fn read(body: &[u8], rows: &mut Rows) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// How many spans are in other fields than these.
+/// Number of spans in other fields than these.
 fn unknown_spans(message: &[u8], known: &[u32]) -> u64 {
     let mut reader = Reader::new(message);
     let mut count = 0;
@@ -163,7 +163,7 @@ fn unknown_spans(message: &[u8], known: &[u32]) -> u64 {
     count
 }
 
-/// The process that a span named last: most spans of a sender name the same.
+/// The last process of a span. Most spans of a sender have the same one.
 #[derive(Default)]
 struct LastProcess(Option<(ProcessProto, Process)>);
 
@@ -218,7 +218,7 @@ impl ProcessProto {
     }
 }
 
-/// 16 bytes; 64-bit ids may come as 8.
+/// 16 bytes. A 64-bit id may have 8.
 fn trace_id(bytes: &[u8]) -> Option<TraceId> {
     match <[u8; 8]>::try_from(bytes) {
         Ok(low) => {

@@ -1,4 +1,4 @@
-//! A span of Jaeger, and the row that it becomes.
+//! Converts a Jaeger span to a row.
 
 use spanwise_model::{
     AttributeValue, Attributes, Capture, Event, Kind, Link, Span, SpanId, TraceId,
@@ -8,19 +8,19 @@ use super::process::Process;
 use crate::bounds::LeftOut;
 use crate::otlp::Invalid;
 use crate::rows::{DecodeError, Rows};
-use crate::tags::Said;
+use crate::tags::FieldTags;
 
-/// Bit of `flags`: the span was asked for by hand.
+/// Bit of `flags`: the span was requested for debugging.
 const FLAG_DEBUG: u32 = 2;
-/// Where OpenTelemetry's conventions keep the type of an OpenTracing reference.
+/// The attribute for the type of an OpenTracing reference in OpenTelemetry's conventions.
 const REFERENCE_TYPE: &str = "opentracing.ref_type";
 
-/// A span as its sender sees it. Ids are `None` where they are no ids.
+/// A decoded span. Invalid ids are `None`.
 #[derive(Debug, Default)]
 pub(super) struct JaegerSpan {
     pub(super) trace_id: Option<TraceId>,
     pub(super) span_id: Option<SpanId>,
-    /// Only thrift has it; protobuf names the parent among the references.
+    /// Only in Thrift. Protobuf names the parent in the references.
     pub(super) parent_span_id: Option<SpanId>,
     pub(super) operation: String,
     pub(super) references: Vec<Reference>,
@@ -47,7 +47,7 @@ pub(super) enum ReferenceKind {
     FollowsFrom,
 }
 
-/// Something that happened at one moment.
+/// A timestamped event.
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) time_unix_nano: i64,
@@ -55,7 +55,7 @@ pub(super) struct Log {
 }
 
 impl JaegerSpan {
-    /// Takes the span's row, or counts why not.
+    /// Adds the span's row, or counts why it was rejected.
     pub(super) fn take(self, process: &Process, rows: &mut Rows) -> Result<(), DecodeError> {
         match self.into_row(process) {
             Ok((row, dropped_links)) => {
@@ -69,13 +69,13 @@ impl JaegerSpan {
         }
     }
 
-    /// The row, and the number of its links that had to be left out.
+    /// The row, and the number of links that were left out.
     fn into_row(self, process: &Process) -> Result<(Span, u64), Invalid> {
         let trace_id = self.trace_id.ok_or(Invalid::Trace)?;
         let span_id = self.span_id.ok_or(Invalid::Span)?;
         let (parent_span_id, links, dropped_links) =
             relations(trace_id, self.parent_span_id, &self.references);
-        let mut said = Said::default();
+        let mut said = FieldTags::default();
         let mut attributes: Attributes = Vec::with_capacity(self.tags.len());
         for (key, value) in self.tags {
             attributes.extend(said.take(key, value));
@@ -113,9 +113,9 @@ impl JaegerSpan {
     }
 }
 
-/// The parent, the other references as links, and how many of them name no
-/// span. The parent is the one that the span names as such, else the first of
-/// its own trace that it is a child of, else the first that it follows from.
+/// The parent, the other references as links, and the number of references without a valid span.
+/// The parent is the explicit one, else the first CHILD_OF reference within the same trace, else
+/// the first FOLLOWS_FROM reference.
 fn relations(
     trace_id: TraceId,
     named: Option<SpanId>,
@@ -153,8 +153,7 @@ fn link(reference: &Reference) -> Option<Link> {
     })
 }
 
-/// OpenTracing names a log's event in a field of its own; where there is none,
-/// its message stands for it.
+/// OpenTracing has a field for the event's name. If it is missing, the message is used.
 impl From<Log> for Event {
     fn from(mut log: Log) -> Self {
         let text = |fields: &Attributes, name: &str| {

@@ -1,4 +1,4 @@
-//! `jaeger.thrift` in either protocol.
+//! `jaeger.thrift` in both protocols.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,17 +9,17 @@ use super::span::{JaegerSpan, Log, Reference, ReferenceKind};
 use crate::rows::{DecodeError, Rows};
 use crate::thrift::{LastField, Protocol, Reader, ThriftError, Type};
 
-/// Reads a `Batch` in the binary protocol.
+/// Decodes a `Batch` in the binary protocol.
 pub(super) fn read(body: &[u8], rows: &mut Rows) -> Result<(), DecodeError> {
     let reader = Reader::new(Protocol::Binary, body);
     let format = rows.format();
-    // All of it is seen to be thrift before anything of it is taken.
+    // Checks that everything is valid Thrift before any span is added.
     let whole = reader.clone().skip(Type::Struct);
     whole.map_err(|error| DecodeError::malformed(format, "the batch", error))?;
     batch(reader, rows)
 }
 
-/// Takes the spans of a `Batch` that has been seen to be a struct.
+/// Adds the spans of a `Batch` that has been checked to be a struct.
 pub(super) fn batch(mut reader: Reader<'_>, rows: &mut Rows) -> Result<(), DecodeError> {
     let format = rows.format();
     let malformed = |error| DecodeError::malformed(format, "the batch", error);
@@ -29,7 +29,7 @@ pub(super) fn batch(mut reader: Reader<'_>, rows: &mut Rows) -> Result<(), Decod
         match (field.id, field.kind) {
             (1, Type::Struct) => process = Some(read_process(&mut reader).map_err(malformed)?),
             (2, Type::List) => {
-                // The process may come after the spans; only the last list counts.
+                // The process may follow the spans. If there are several lists, the last counts.
                 lists = vec![reader.clone()];
                 reader.skip(field.kind).map_err(malformed)?;
             }
@@ -166,7 +166,7 @@ fn trace_id(high: i64, low: i64) -> Option<TraceId> {
     TraceId::from_bytes(&id)
 }
 
-/// Times are microseconds on the wire; past the year 2262 they stay there.
+/// Times are microseconds on the wire. Times after the year 2262 are capped.
 const fn nanoseconds(micros: i64) -> i64 {
     micros.saturating_mul(1000)
 }

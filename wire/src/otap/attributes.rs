@@ -1,4 +1,4 @@
-//! Tables of attributes: one row for each, with a column for each type of value.
+//! Tables of attributes: one row for each attribute, and one column for each type of value.
 
 use arrow::array::{BinaryArray, BooleanArray, Float64Array, Int64Array, StringArray, UInt8Array};
 
@@ -8,19 +8,19 @@ use super::columns::{Column, Columns};
 use super::ids::{IdColumn, Parents};
 use crate::otlp::rows::{Any, Keys, Pair};
 
-/// What an attribute takes besides its texts, about.
+/// Approximate memory of an attribute besides its texts.
 const PAIR_BYTES: usize = 16;
 
-/// Why a span cannot be made a row, while others of its batch can.
+/// Why a span is rejected while others of its batch are kept.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
-    /// It is larger than a span may be.
+pub(super) enum SpanError {
+    /// The span exceeds the size limit.
     TooLarge,
-    /// A value of it cannot be read.
+    /// A value cannot be decoded.
     Malformed(CborError),
 }
 
-/// The attributes of one kind of thing.
+/// The attributes of one kind of object.
 pub(super) struct Attributes<'a> {
     cells: Cells<'a>,
     parents: Parents,
@@ -38,7 +38,7 @@ struct Cells<'a> {
     cbor: Column<'a, BinaryArray>,
 }
 
-/// A value as its column has it.
+/// A value from its column.
 #[derive(Debug, Clone, Copy)]
 enum Raw<'a> {
     Nothing,
@@ -47,7 +47,7 @@ enum Raw<'a> {
     Double(f64),
     Bool(bool),
     Bytes(&'a [u8]),
-    /// An array or a map.
+    /// An array or a map in CBOR.
     Cbor(&'a [u8]),
 }
 
@@ -74,23 +74,22 @@ impl<'a> Attributes<'a> {
         Ok(Self { cells, parents })
     }
 
-    /// How many belong to none of these things.
+    /// Number of attributes whose owner is not among these objects.
     pub(super) fn orphans(&self, owners: &[Option<u32>]) -> usize {
         self.parents.orphans(owners)
     }
 
-    /// The attributes of one thing, appended to `pairs`; what they take is taken
-    /// from `room`.
+    /// Appends the attributes of one object to `pairs`. Their memory is subtracted from `room`.
     pub(super) fn append(
         &self,
         parent: u32,
         room: &mut usize,
         keys: &mut Keys<'a>,
         pairs: &mut Vec<Pair<'a>>,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), SpanError> {
         for row in self.parents.rows_of(parent) {
             let key = self.cells.key.get(row).unwrap_or_default();
-            // Types were looked at before.
+            // Types were checked before.
             let value = self.cells.value(row).unwrap_or(Raw::Nothing);
             spend(room, PAIR_BYTES + key.len() + value.bytes())?;
             let value = match value {
@@ -101,8 +100,8 @@ impl<'a> Attributes<'a> {
                 Raw::Bool(flag) => Any::Bool(flag),
                 Raw::Bytes(bytes) => Any::Bytes(bytes),
                 Raw::Cbor(bytes) => cbor::read(bytes, room).map_err(|error| match error {
-                    CborError::TooLarge => Unfit::TooLarge,
-                    error => Unfit::Malformed(error),
+                    CborError::TooLarge => SpanError::TooLarge,
+                    error => SpanError::Malformed(error),
                 })?,
             };
             pairs.push(Pair::new(key, value, keys));
@@ -111,16 +110,15 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// Takes from the room that a span has.
-pub(super) fn spend(room: &mut usize, bytes: usize) -> Result<(), Unfit> {
-    *room = room.checked_sub(bytes).ok_or(Unfit::TooLarge)?;
+/// Subtracts from the remaining size of a span.
+pub(super) fn spend(room: &mut usize, bytes: usize) -> Result<(), SpanError> {
+    *room = room.checked_sub(bytes).ok_or(SpanError::TooLarge)?;
     Ok(())
 }
 
 impl<'a> Cells<'a> {
-    /// The value in this row. The numbers of the types are those of the
-    /// specification's section 5.5.1 and of the Go producer; its section 5.4 has
-    /// others.
+    /// The value in this row. The type numbers are those of section 5.5.1 of the specification and
+    /// of the Go producer. Section 5.4 has different ones.
     fn value(&self, row: usize) -> Result<Raw<'a>, OtapError> {
         let value = match self.value_type.get(row).unwrap_or(0) {
             0 => None,
@@ -136,21 +134,20 @@ impl<'a> Cells<'a> {
                     .malformed(format_args!("row {row} has a value of the unknown type {other}")));
             }
         };
-        // The specification: a value whose column has none is empty.
+        // According to the specification, a missing value is empty.
         Ok(value.unwrap_or(Raw::Nothing))
     }
 }
 
 impl Raw<'_> {
-    /// Whether the value of the row after it is the same, so that the id of its
-    /// parent is a difference. Never so of arrays, maps and nothing.
+    /// Whether the next row's value is equal, so that its parent id is a difference. Never true for
+    /// arrays, maps and empty values.
     fn same(self, after: Self, explicit: bool) -> bool {
         match (self, after) {
             (Self::Text(before), Self::Text(text)) => before == text,
             (Self::Int(before), Self::Int(number)) => before == number,
-            // Zero and minus zero, and two that are no numbers: the Go producer
-            // compares as IEEE 754 does, the Rust one, which says how it wrote
-            // the column, compares their bits (Arrow's total order).
+            // Zero and minus zero, and NaN: the Go producer compares as IEEE 754 does. The Rust
+            // producer, which declares the column's encoding, compares bits (Arrow's total order).
             (Self::Double(before), Self::Double(number)) if explicit => {
                 before.to_bits() == number.to_bits()
             }
@@ -161,7 +158,7 @@ impl Raw<'_> {
         }
     }
 
-    /// Bytes of its text; those of CBOR are counted as it is read.
+    /// Bytes of the value's text. CBOR is counted when it is decoded.
     const fn bytes(self) -> usize {
         match self {
             Self::Text(text) => text.len(),

@@ -1,18 +1,18 @@
-//! CBOR (RFC 8949), in which arrays and maps among attributes are written: as
-//! much of it as an OpenTelemetry value can be.
+//! CBOR (RFC 8949), the encoding of arrays and maps in attributes, as far as OpenTelemetry values
+//! need it.
 //!
-//! Not read: strings in chunks, tags, and simple values other than booleans and
-//! null; no encoder of OTAP writes them.
+//! Not supported: texts in chunks, tags, and simple values other than booleans and null. No OTAP
+//! encoder writes them.
 
 use crate::otlp::rows::Any;
 
-/// Arrays and maps in each other, at most; as in OTLP.
+/// Maximum depth of nested arrays and maps, as in OTLP.
 const DEPTH: u32 = 100;
 
-/// What an item takes besides its text, about: as a value, and then as JSON.
+/// Approximate memory of an item besides its text: as a value, and then as JSON.
 const ITEM_BYTES: usize = 24;
 
-/// Why a value could not be read.
+/// Why a value could not be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CborError {
     #[error("the CBOR ends in the middle of a value")]
@@ -33,16 +33,16 @@ pub(super) enum CborError {
     TooLarge,
 }
 
-/// Reads a value. What it takes is taken from `room`.
+/// Decodes a value. Its memory is subtracted from `room`.
 pub(super) fn read<'a>(bytes: &'a [u8], room: &mut usize) -> Result<Any<'a>, CborError> {
     let mut reader = Reader { rest: bytes, room };
     let value = reader.value(DEPTH)?.ok_or(CborError::Unknown(BREAK))?;
     if reader.rest.is_empty() { Ok(value) } else { Err(CborError::Trailing) }
 }
 
-/// Ends an array or a map that did not say its length.
+/// Ends an array or a map without a length.
 const BREAK: u8 = 0xff;
-/// In the place of a length that follows.
+/// Means that there is no length.
 const INDEFINITE: u8 = 31;
 
 struct Reader<'a, 'r> {
@@ -51,7 +51,7 @@ struct Reader<'a, 'r> {
 }
 
 impl<'a> Reader<'a, '_> {
-    /// The next value; none where there is a break instead.
+    /// The next value, or nothing if there is a break instead.
     fn value(&mut self, depth: u32) -> Result<Option<Any<'a>>, CborError> {
         let [initial] = self.array()?;
         self.spend(ITEM_BYTES)?;
@@ -82,8 +82,7 @@ impl<'a> Reader<'a, '_> {
         }))
     }
 
-    /// The items of an array or a map, read one by one: a claimed number of them
-    /// is not believed.
+    /// Decodes the items of an array or a map one by one. The claimed number is not trusted.
     fn items<T>(
         &mut self,
         initial: u8,
@@ -104,7 +103,7 @@ impl<'a> Reader<'a, '_> {
         Ok(items)
     }
 
-    /// A key and its value.
+    /// Decodes a key and its value.
     fn entry(&mut self, depth: u32) -> Result<Option<(&'a str, Any<'a>)>, CborError> {
         let [initial] = self.array()?;
         if initial == BREAK {
@@ -136,7 +135,7 @@ impl<'a> Reader<'a, '_> {
         Ok(string)
     }
 
-    /// The number that an initial byte holds or announces.
+    /// The number in the initial byte or after it.
     fn argument(&mut self, initial: u8) -> Result<u64, CborError> {
         Ok(match initial & 31 {
             small @ 0..=23 => small.into(),
@@ -160,18 +159,18 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// Length of bytes as text.
+/// Length of bytes as base64.
 pub(super) const fn base64_bytes(bytes: &[u8]) -> usize {
     bytes.len().div_ceil(3) * 4
 }
 
-/// Length of a text in JSON, at most: what is escaped takes up to six bytes.
+/// Maximum length of a text in JSON. An escape takes up to six bytes.
 fn escaped_bytes(text: &str) -> usize {
     let escaped = |byte: &&u8| **byte < 0x20 || matches!(**byte, b'"' | b'\\');
     text.len() + 5 * text.as_bytes().iter().filter(escaped).count()
 }
 
-/// A number of IEEE 754's 16 bits.
+/// A half-precision number (IEEE 754, 16 bits).
 fn half(bits: u16) -> f64 {
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 0x3ff));
     let magnitude = match exponent {

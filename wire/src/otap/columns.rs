@@ -1,7 +1,6 @@
-//! A table's columns by name: there or not, plain or with a dictionary.
+//! Access to a table's columns by name: missing or present, plain or with a dictionary.
 //!
-//! A column that is missing and a value that is null are the same: OTAP leaves
-//! out columns that hold nothing.
+//! A missing column and a null value mean the same, because OTAP omits empty columns.
 
 use arrow::array::{Array, ArrayAccessor, ArrayRef, AsArray, RecordBatch, StructArray};
 use arrow::array::{UInt8Array, UInt16Array, UInt32Array};
@@ -11,11 +10,11 @@ use arrow::datatypes::{DataType, FieldRef, Fields, UInt8Type, UInt16Type, UInt32
 use super::OtapError;
 use super::payload::Payload;
 
-/// The columns of a table, or of a struct in it.
+/// The columns of a table or of a struct.
 #[derive(Clone, Copy)]
 pub(super) struct Columns<'a> {
     payload: Payload,
-    /// None where the table, or the struct, is missing.
+    /// `None` if the table or the struct is missing.
     parts: Option<(&'a Fields, &'a [ArrayRef])>,
     /// Rows in which the whole struct is null.
     nulls: Option<&'a NullBuffer>,
@@ -36,12 +35,12 @@ impl<'a> Columns<'a> {
         self.rows
     }
 
-    /// That something of the table is wrong.
+    /// An error about the table.
     pub(super) fn malformed(&self, reason: impl ToString) -> OtapError {
         OtapError::malformed(self.payload.name(), reason)
     }
 
-    /// A column as it is.
+    /// A column without type conversion.
     pub(super) fn find(&self, name: &str) -> Option<(&'a FieldRef, &'a ArrayRef)> {
         let (fields, arrays) = self.parts?;
         let (index, field) = fields.find(name)?;
@@ -57,7 +56,7 @@ impl<'a> Columns<'a> {
         Ok(Self { parts: Some((inner.fields(), inner.columns())), nulls: inner.nulls(), ..*self })
     }
 
-    /// A column of this type.
+    /// A column with this type.
     pub(super) fn column<A: Array + 'static>(
         &self,
         name: &str,
@@ -79,7 +78,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// A column whose values are `A`.
+/// A column with values of type `A`.
 pub(super) struct Column<'a, A> {
     cells: Option<Cells<'a, A>>,
     nulls: Option<&'a NullBuffer>,
@@ -90,10 +89,10 @@ struct Cells<'a, A> {
     values: &'a A,
 }
 
-/// Where a row's value is.
+/// The index of a row's value.
 #[derive(Clone, Copy)]
 enum Keys<'a> {
-    /// In its own place.
+    /// The row's own index.
     Own,
     U8(&'a UInt8Array),
     U16(&'a UInt16Array),
@@ -142,7 +141,7 @@ impl<'a, A: Array + 'static> Column<'a, A>
 where
     &'a A: ArrayAccessor,
 {
-    /// The value in this row, of which the table has so many.
+    /// The value in this row, which must exist in the table.
     #[inline]
     pub(super) fn get(&self, row: usize) -> Option<<&'a A as ArrayAccessor>::Item> {
         let cells = self.cells.as_ref()?;

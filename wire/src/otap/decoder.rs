@@ -1,4 +1,4 @@
-//! One gRPC stream of batches.
+//! Decodes one gRPC stream of batches.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,29 +11,29 @@ use super::tables::Tables;
 use super::{OtapError, OtapLimits, spans};
 use crate::otlp::Decoded;
 
-/// A batch, which leaves its stream whole.
+/// A batch. The stream can continue after it, even if it was rejected.
 #[derive(Debug)]
 pub struct Batch {
-    /// Names it on its stream.
+    /// Its id on the stream.
     pub id: i64,
-    /// Its rows, or why there are none.
+    /// Its rows, or why it was rejected.
     pub decoded: Result<Decoded, OtapError>,
-    /// Rows of its tables (attributes, events, links) that belong to nothing in
-    /// it, and are left out.
+    /// Number of rows in its tables (attributes, events, links) that were left out because their
+    /// owner is not in the batch.
     pub orphans: usize,
 }
 
-/// A batch that cannot be read; nor can those that follow on its stream, as they
-/// refer to dictionaries that it may have brought.
+/// An undecodable batch. Later batches on the stream cannot be decoded either, because they may
+/// refer to dictionaries in this one.
 #[derive(Debug)]
 pub struct Broken {
-    /// Names it, where as much of it can be read.
+    /// Its id, if that could be decoded.
     pub id: Option<i64>,
-    /// What is wrong with it.
+    /// The error.
     pub error: OtapError,
 }
 
-/// Reads the batches of one stream.
+/// Decodes the batches of one stream.
 pub struct StreamDecoder {
     limits: OtapLimits,
     streams: [IpcStream; Payload::COUNT],
@@ -45,22 +45,21 @@ impl StreamDecoder {
         Self { limits, streams: std::array::from_fn(|_| IpcStream::default()) }
     }
 
-    /// Bytes of dictionaries that are kept for the batches to come.
+    /// Bytes of dictionaries kept for later batches.
     pub fn kept_bytes(&self) -> usize {
         self.streams.iter().map(IpcStream::bytes).sum()
     }
 
-    /// Reads the stream's next message, a `BatchArrowRecords`.
+    /// Decodes the stream's next message, a `BatchArrowRecords`.
     ///
     /// # Errors
-    /// [`Broken`]; the stream shall end then. Where only its rows are wrong, the
-    /// error is in [`Batch::decoded`], and the stream can go on; single spans
-    /// that are wrong are counted in [`Decoded::rejections`].
+    /// [`Broken`]. The stream must end then. If only the rows are invalid, the error is in
+    /// [`Batch::decoded`], and the stream can continue. Single invalid spans are counted in
+    /// [`Decoded::rejections`].
     pub fn decode(&mut self, message: &Bytes) -> Result<Batch, Broken> {
         let mut id = None;
-        // The checks before cover every way in which Arrow's reader is known to
-        // panic on bad input; should there be another, it ends this stream with
-        // an error like any other malformed message.
+        // The checks above cover every known way in which Arrow's reader panics on invalid input.
+        // If there is another, the panic ends this stream with an error.
         let tables = catch_unwind(AssertUnwindSafe(|| self.tables(message, &mut id)))
             .unwrap_or_else(|_| Err(unreadable()));
         let tables = match tables {
@@ -78,7 +77,7 @@ impl StreamDecoder {
 
     fn tables(&mut self, message: &Bytes, id: &mut Option<i64>) -> Result<Tables, OtapError> {
         let message = Message::read(message, id)?;
-        // A field that is zero is not sent.
+        // Protobuf omits fields that are zero.
         id.get_or_insert(message.batch_id);
         let mut room = Room::new(&self.limits);
         let mut tables = Tables::default();

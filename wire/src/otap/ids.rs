@@ -1,5 +1,5 @@
-//! Ids, which join the tables of a batch: written as differences (the
-//! specification's "Transport Optimized Encodings").
+//! Ids, which join the tables of a batch. They are delta-encoded (the specification's "Transport
+//! Optimized Encodings").
 
 use arrow::array::{UInt16Array, UInt32Array};
 use arrow::datatypes::DataType;
@@ -7,26 +7,26 @@ use arrow::datatypes::DataType;
 use super::OtapError;
 use super::columns::{Column, Columns};
 
-/// How a column of ids is written.
+/// The encoding of a column of ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     Plain,
-    /// Each as the difference to the one before.
+    /// Differences to the previous id.
     Delta,
-    /// The same, but only where the rest of the row is as in the one before.
+    /// Differences, but only if the rest of the row equals the previous row.
     QuasiDelta,
 }
 
-/// Key of a column's metadata under which the Rust producer says how it is
-/// written; the Go producer says nothing, and uses what is usual.
+/// Metadata key of a column's encoding. The Rust producer sets it. The Go producer does not, and
+/// uses the default.
 const ENCODING: &str = "encoding";
 
-/// A column of ids, of 16 or 32 bits.
+/// A column of 16-bit or 32-bit ids.
 pub(super) struct IdColumn<'a> {
     columns: Columns<'a>,
     name: &'static str,
     cells: Cells<'a>,
-    /// As the sender says.
+    /// The declared encoding.
     encoding: Option<Encoding>,
 }
 
@@ -63,7 +63,7 @@ impl<'a> IdColumn<'a> {
         Ok(Self { columns, name, cells, encoding })
     }
 
-    /// Whether the sender says how the column is written.
+    /// Whether the encoding is declared.
     pub(super) const fn is_explicit(&self) -> bool {
         self.encoding.is_some()
     }
@@ -75,7 +75,7 @@ impl<'a> IdColumn<'a> {
         }
     }
 
-    /// The sum, in as many bits as the column has: a difference may be negative.
+    /// The sum with the column's width. A difference may be negative.
     const fn sum(&self, id: u32, difference: u32) -> u32 {
         match self.cells {
             Cells::U16(_) => id.wrapping_add(difference) & 0xffff,
@@ -83,7 +83,7 @@ impl<'a> IdColumn<'a> {
         }
     }
 
-    /// Ids of the rows themselves; rows to which nothing refers have none.
+    /// The ids of the rows themselves. Rows that nothing refers to have none.
     pub(super) fn own(&self) -> Result<Vec<Option<u32>>, OtapError> {
         let plain = match self.encoding {
             None | Some(Encoding::Delta) => false,
@@ -104,8 +104,7 @@ impl<'a> IdColumn<'a> {
         Ok(ids.collect())
     }
 
-    /// Ids of the rows that these belong to. `same` is asked of each row in turn
-    /// whether it is as the one before it.
+    /// The ids of the rows' parents. `same` returns whether a row equals the previous one.
     pub(super) fn parents(
         &self,
         mut same: impl FnMut(usize) -> Result<bool, OtapError>,
@@ -124,17 +123,17 @@ impl<'a> IdColumn<'a> {
                 Encoding::QuasiDelta => same,
             };
             before = if is_difference { self.sum(before, value) } else { value };
-            // Bounded by the rows that a batch may have.
+            // Limited by the maximum rows of a batch.
             pairs.push((before, u32::try_from(row).unwrap_or(u32::MAX)));
         }
         Ok(Parents::new(pairs))
     }
 }
 
-/// Which rows belong to which.
+/// Which rows belong to which parent.
 #[derive(Debug, Default)]
 pub(super) struct Parents {
-    /// Parent and row, in order.
+    /// Parent and row, sorted.
     pairs: Vec<(u32, u32)>,
 }
 
@@ -144,14 +143,14 @@ impl Parents {
         Self { pairs }
     }
 
-    /// The rows that belong to this one.
+    /// The rows of this parent.
     pub(super) fn rows_of(&self, parent: u32) -> impl Iterator<Item = usize> {
         let from = self.pairs.partition_point(|(other, _)| *other < parent);
         let rows = self.pairs[from..].iter().take_while(move |(other, _)| *other == parent);
         rows.filter_map(|(_, row)| usize::try_from(*row).ok())
     }
 
-    /// How many rows belong to none of these.
+    /// Number of rows without a parent among these.
     pub(super) fn orphans(&self, owners: &[Option<u32>]) -> usize {
         let mut owners: Vec<u32> = owners.iter().copied().flatten().collect();
         owners.sort_unstable();

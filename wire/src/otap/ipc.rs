@@ -1,5 +1,5 @@
-//! One table's Arrow IPC stream, of which each batch brings a piece (Arrow
-//! columnar format, "IPC Streaming Format" and "Encapsulated message format").
+//! One table's Arrow IPC stream. Each batch contains a part of it (Arrow columnar format, "IPC
+//! Streaming Format" and "Encapsulated message format").
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::payload::Payload;
 use super::{OtapError, OtapLimits, schema};
 use crate::inspect::{self, InspectError, Layout};
 
-/// What a batch may still take, over all of its tables.
+/// The remaining limits of a batch, over all its tables.
 #[derive(Debug)]
 pub(super) struct Room {
     bytes: usize,
@@ -28,7 +28,7 @@ impl Room {
         Self { bytes: limits.batch_bytes, rows: limits.table_rows, limits: *limits }
     }
 
-    /// What a check within these bounds found.
+    /// Converts the error of a check.
     fn inspected(&self, payload: Payload, error: InspectError) -> OtapError {
         match error {
             InspectError::Malformed(reason) => OtapError::malformed(payload.name(), reason),
@@ -57,37 +57,37 @@ impl Room {
 /// The stream of one table.
 #[derive(Default)]
 pub(super) struct IpcStream {
-    /// Which of the sender's schemas it is of.
+    /// The id of the sender's schema.
     schema_id: String,
-    /// None before its first message.
+    /// `None` before the first message.
     known: Option<Known>,
     dictionaries: HashMap<i64, ArrayRef>,
     /// Bytes of each dictionary.
     dictionary_bytes: HashMap<i64, usize>,
 }
 
-/// A schema, and how its messages must look.
+/// A schema, and the expected form of its messages.
 struct Known {
     schema: SchemaRef,
     rows: Layout,
     dictionaries: HashMap<i64, Layout>,
 }
 
-/// An encapsulated message begins with it (Arrow 0.15 and later).
+/// The first bytes of an encapsulated message (Arrow 0.15 and later).
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
 impl IpcStream {
-    /// Bytes of the dictionaries that are kept for the batches to come.
+    /// Bytes of dictionaries kept for later batches.
     pub(super) fn bytes(&self) -> usize {
         self.dictionary_bytes.values().sum()
     }
 
-    /// Reads a batch's piece of the stream; none where it holds no rows. After an
-    /// error the stream cannot be read on.
+    /// Decodes a batch's part of the stream. Returns nothing if it contains no rows. After an error
+    /// the stream cannot continue.
     ///
-    /// Another schema's name begins another stream, and ends the one before: so
-    /// does a producer (`arrow_record/producer.go`, and the specification's
-    /// "Schema Reset"), and so one table never has more than one open.
+    /// A new schema id ends the stream and begins another, as in the producer
+    /// (`arrow_record/producer.go`, and the specification's "Schema Reset"). So a table never has
+    /// more than one open stream.
     pub(super) fn read(
         &mut self,
         payload: Payload,
@@ -104,7 +104,7 @@ impl IpcStream {
             let Some(metadata) = next_metadata(&mut rest)
                 .map_err(|reason| OtapError::malformed(payload.name(), reason))?
             else {
-                // The end of the stream: what follows begins with a schema.
+                // The end of the stream. A schema must follow.
                 self.known = None;
                 continue;
             };
@@ -122,8 +122,8 @@ impl IpcStream {
                 MessageHeader::RecordBatch if table.is_none() => {
                     table = Some(self.rows(payload, &message, body, room)?);
                 }
-                // The Go consumer reads one, and ids are counted from one to
-                // the next within a record batch only.
+                // The Go consumer reads one record batch, and ids are differences within one record
+                // batch only.
                 MessageHeader::RecordBatch => {
                     return Err(OtapError::malformed(payload.name(), "more than one record batch"));
                 }
@@ -174,13 +174,13 @@ impl IpcStream {
             .ok_or_else(|| malformed("a dictionary that no column has"))?;
         let bytes = inspect::check(&values, body, layout, room.bytes)
             .map_err(|error| room.inspected(payload, error))?;
-        // A delta makes a new dictionary of the one before and itself.
+        // A delta dictionary is appended to the previous one.
         let before = match self.dictionary_bytes.get(&id) {
             Some(before) if dictionary.isDelta() => *before,
             _ => 0,
         };
         room.take_bytes(bytes.saturating_add(before))?;
-        // Copied, so that a dictionary does not keep the message it came in.
+        // Copied, so that a dictionary does not keep the whole message in memory.
         let body = Buffer::from(body.as_ref());
         read_dictionary(
             &body,
@@ -225,13 +225,13 @@ impl IpcStream {
 const NO_SCHEMA: &str = "its stream does not begin with a schema; \
     a schema_id that was not used before, or was left, begins one";
 
-/// Calls `take` with each dictionary's id and the type of its values.
+/// Calls `take` with each dictionary's id and value type.
 fn each_dictionary(schema: &Schema, take: &mut impl FnMut(i64, &DataType)) {
     fn visit(field: &Field, take: &mut impl FnMut(i64, &DataType)) {
         match field.data_type() {
             DataType::Struct(fields) => fields.iter().for_each(|field| visit(field, take)),
             DataType::Dictionary(_, values) => {
-                // Deprecated with no other way to what a message refers to.
+                // Deprecated, but the only way to get the id.
                 #[allow(deprecated)]
                 if let Some(id) = field.dict_id() {
                     take(id, values);
@@ -243,8 +243,7 @@ fn each_dictionary(schema: &Schema, take: &mut impl FnMut(i64, &DataType)) {
     schema.fields().iter().for_each(|field| visit(field, take));
 }
 
-/// The next message's metadata, taken from the rest; none at the end of the
-/// stream.
+/// Removes the next message's metadata from `rest`. Returns nothing at the end of the stream.
 fn next_metadata(rest: &mut Bytes) -> Result<Option<Bytes>, String> {
     let prefix = rest.first_chunk::<8>().copied().ok_or("it ends in the middle of a message")?;
     let [a, b, c, d, length @ ..] = prefix;
@@ -262,7 +261,7 @@ fn next_metadata(rest: &mut Bytes) -> Result<Option<Bytes>, String> {
     Ok(Some(rest.split_to(length)))
 }
 
-/// The body of a message, taken from the rest.
+/// Removes a message's body from `rest`.
 fn next_body(message: &Message<'_>, rest: &mut Bytes) -> Result<Bytes, String> {
     let length = message.bodyLength();
     let fits = usize::try_from(length).ok().filter(|length| *length <= rest.len());

@@ -1,8 +1,7 @@
-//! `BatchArrowRecords` (`arrow_service.proto`), its tables where they lie.
+//! `BatchArrowRecords` (`arrow_service.proto`), without copying its tables.
 //!
-//! The field `headers` is not read: it carries what a gRPC call of its own would
-//! have had as metadata (authorisation, the trace context of the sender's own
-//! pipeline), of which no receiver here makes use.
+//! The field `headers` is not decoded. It contains the metadata of a normal gRPC call
+//! (authorisation, the trace context of the sender's own pipeline), which no receiver here uses.
 
 use bytes::Bytes;
 
@@ -10,8 +9,7 @@ use super::OtapError;
 use super::payload::Payload;
 use crate::protobuf::{self, ReadError, Reader};
 
-/// A schema's name is at most so long; those of the Rust producer spell the
-/// schema out.
+/// Maximum length of a schema id. The Rust producer's ids spell out the schema.
 const SCHEMA_ID_BYTES: usize = 16 << 10;
 
 /// One message of a stream.
@@ -31,7 +29,7 @@ pub(super) struct ArrowPayload {
 }
 
 impl Message {
-    /// Reads a message; the batch's id is in `batch_id` from when it is known.
+    /// Decodes a message. Sets `batch_id` as soon as it is known.
     pub(super) fn read(bytes: &Bytes, batch_id: &mut Option<i64>) -> Result<Self, OtapError> {
         const PLACE: &str = "the message";
         let malformed = |error: ReadError| OtapError::malformed(PLACE, error);

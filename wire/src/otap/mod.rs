@@ -1,19 +1,16 @@
-//! OTAP, the OpenTelemetry protocol with Apache Arrow: what one collector sends
-//! to another on a long-lived gRPC stream, as tables instead of objects.
+//! OTAP, the OpenTelemetry protocol with Apache Arrow: a long-lived gRPC stream between collectors,
+//! with tables instead of objects.
 //!
-//! A message holds up to eight tables (spans, their events and links, and the
-//! attributes of each of these), every one a piece of an Arrow IPC stream of its
-//! own. Dictionaries live as long as such a stream, so a decoder belongs to one
-//! gRPC stream, and where a table could not be read nothing after it can be.
-//! Rows are made by the code that makes those of OTLP, from views of columns.
+//! A message contains up to eight tables: spans, their events and links, and the attributes of
+//! each. Each table is part of its own Arrow IPC stream. Dictionaries live as long as that stream.
+//! So a decoder belongs to one gRPC stream, and after a table that cannot be decoded, nothing else
+//! can be. Rows are made from views of columns by the same code as for OTLP.
 //!
-//! Sources: open-telemetry/otel-arrow, `docs/otap-spec.md` and
-//! `arrow_service.proto`; where these leave a choice, its Go producer, which is
-//! what the Collector's exporter runs.
+//! Sources: open-telemetry/otel-arrow, `docs/otap-spec.md` and `arrow_service.proto`. If these are
+//! ambiguous, its Go producer, which the Collector's exporter uses.
 //!
-//! What the format loses, nobody here can restore: it sorts attributes and
-//! events, and the Go producer leaves out attributes without a value or a key.
-//! Events are put back in the order of their times.
+//! The format loses some information: it sorts attributes and events, and the Go producer omits
+//! attributes without a value or a key. Events are sorted by time again.
 
 mod attributes;
 mod cbor;
@@ -33,15 +30,15 @@ pub use status::{BatchStatus, StatusCode};
 
 use crate::otlp::{self, OtlpError};
 
-/// What one stream may send.
+/// Limits of one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OtapLimits {
-    /// Bytes of one batch's columns, uncompressed, and of dictionaries that it
-    /// makes be copied.
+    /// Maximum uncompressed bytes of one batch's columns and of the dictionaries that it causes to
+    /// be copied.
     pub batch_bytes: usize,
-    /// Rows of one batch's tables together.
+    /// Maximum rows of one batch's tables together.
     pub table_rows: usize,
-    /// What the spans of one batch may be.
+    /// Limits of one batch's spans.
     pub spans: otlp::Limits,
 }
 
@@ -51,26 +48,26 @@ impl Default for OtapLimits {
     }
 }
 
-/// Why a batch was not taken.
+/// Why a batch was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum OtapError {
-    /// It is not what the format asks for.
+    /// It does not follow the format.
     #[error("the OTAP batch cannot be read: {place}: {reason}")]
     Malformed {
-        /// Which part of it.
+        /// The invalid part.
         place: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// It holds more than one batch may.
+    /// It exceeds a limit.
     #[error("the OTAP batch is too large: {what} (limit {limit}); send smaller batches")]
     TooLarge {
-        /// What there is too much of.
+        /// What exceeds the limit.
         what: &'static str,
         /// The limit that it passes.
         limit: usize,
     },
-    /// The rows could not be put into a batch: a mistake of this program.
+    /// The rows could not be put into a batch, which is an internal error.
     #[error(transparent)]
     Model(#[from] spanwise_model::ModelError),
 }

@@ -1,7 +1,6 @@
 //! The tables of a batch.
 
-/// A table's type (`ArrowPayloadType` in `arrow_service.proto`); those of
-/// metrics and logs are not here.
+/// A table's type (`ArrowPayloadType` in `arrow_service.proto`), without those of metrics and logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Payload {
     ResourceAttributes,

@@ -1,9 +1,8 @@
-//! Checks of a schema before Arrow reads it.
+//! Checks a schema before Arrow reads it.
 //!
-//! Arrow's reader of schemas panics on many that it does not know, so the types
-//! are looked at first. Taken are those that OTAP's columns are made of, plain or
-//! with a dictionary, under any name: a column that nobody here knows is passed
-//! over, as those of later versions must be.
+//! Arrow's schema reader panics on many unknown schemas, so the types are checked first. The types
+//! of OTAP's columns are accepted, plain or with a dictionary, under any name. Unknown columns are
+//! ignored, as required for later versions.
 
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 use arrow::ipc::convert::fb_to_schema;
@@ -12,7 +11,7 @@ use arrow::ipc::{self, Endianness, Type};
 /// The widest table has 17 columns.
 const FIELDS: usize = 64;
 
-/// Reads a schema.
+/// Decodes a schema.
 pub(super) fn read(schema: ipc::Schema<'_>) -> Result<Schema, String> {
     if schema.endianness() != Endianness::Little {
         return Err("the sender is big-endian, which is not taken".to_owned());
@@ -25,7 +24,7 @@ pub(super) fn read(schema: ipc::Schema<'_>) -> Result<Schema, String> {
     for field in fields {
         check(field, true, &mut dictionaries)?;
     }
-    // The values of a dictionary are checked anew with each column that uses it.
+    // The values of a dictionary are checked again with each column that uses it.
     let ids = dictionaries.len();
     dictionaries.sort_unstable();
     dictionaries.dedup();
@@ -36,8 +35,8 @@ pub(super) fn read(schema: ipc::Schema<'_>) -> Result<Schema, String> {
     Ok(Schema::new(schema.fields().iter().map(|field| lenient(field)).collect::<Fields>()))
 }
 
-/// The column, which may be null: the Go producer writes empty names so in
-/// columns that say that they are not.
+/// The column as nullable, because the Go producer writes empty names as nulls even in non-null
+/// columns.
 fn lenient(field: &Field) -> Field {
     let field = field.clone().with_nullable(true);
     match field.data_type() {
@@ -49,7 +48,7 @@ fn lenient(field: &Field) -> Field {
     }
 }
 
-/// Checks a column; `outer` is one that may have columns of its own.
+/// Checks a column. `outer` says whether it may have children.
 fn check(field: ipc::Field<'_>, outer: bool, dictionaries: &mut Vec<i64>) -> Result<(), String> {
     let name = field.name().ok_or("a column without a name")?;
     let unknown = || {

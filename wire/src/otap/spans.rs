@@ -1,11 +1,11 @@
-//! Rows of `SPANS`, each with what refers to it, to rows of the span schema.
+//! Converts rows of `SPANS`, with everything that refers to them, to rows of the span schema.
 
 use arrow::array::{
     DurationNanosecondArray, FixedSizeBinaryArray, Int32Array, StringArray,
     TimestampNanosecondArray, UInt32Array,
 };
 
-use super::attributes::{Unfit, spend};
+use super::attributes::{SpanError, spend};
 use super::columns::{Column, Columns};
 use super::ids::IdColumn;
 use super::payload::Payload;
@@ -17,7 +17,7 @@ use crate::otlp::rows::{
     ScopeFacts, ScopeView, SpanView, with_builder,
 };
 
-/// What a span, an event or a link takes besides its texts, about.
+/// Approximate memory of a span, an event or a link besides its texts.
 const ITEM_BYTES: usize = 64;
 
 /// The columns of `SPANS`.
@@ -71,13 +71,13 @@ impl<'a> Spans<'a> {
     }
 }
 
-/// What tells resources apart: an id, and a count of dropped attributes.
+/// Distinguishes resources: an id and a count of dropped attributes.
 type ResourceKey = (Option<u32>, u32);
-/// What tells scopes apart: an id, a name and a version.
+/// Distinguishes scopes: id, name and version.
 type ScopeKey<'a> = (Option<u32>, &'a str, &'a str);
 
-/// Makes rows of a batch's tables; and how many rows of the tables are left out,
-/// as what they belong to is not in the batch.
+/// Converts a batch's tables. Also returns the number of table rows that were left out because
+/// their owner is not in the batch.
 pub(super) fn rows(tables: &Tables, limits: &OtapLimits) -> Result<(Decoded, usize), OtapError> {
     with_builder(|builder| rows_with(builder, tables, limits))
 }
@@ -96,7 +96,7 @@ fn rows_with(
     let mut collector = Collector::new(&limits.spans, builder);
     let mut view = SpanView::default();
     let mut order = Vec::new();
-    // Spans of one resource and of one scope lie together.
+    // Spans of one resource and scope are adjacent.
     let mut emitting: Option<(ResourceKey, Emitting)> = None;
     let mut scope: Option<(ScopeKey<'_>, ScopeFacts)> = None;
     for row in 0..columns.rows() {
@@ -108,19 +108,18 @@ fn rows_with(
                     continue;
                 }
             }
-            Err(Unfit::TooLarge) => {
+            Err(SpanError::TooLarge) => {
                 collector.admit(rows.span_bytes.saturating_add(1))?;
                 continue;
             }
-            Err(Unfit::Malformed(error)) => {
+            Err(SpanError::Malformed(error)) => {
                 if collector.admit(rows.span_bytes - room)? {
                     collector.malformed(|| (format!("SPANS row {row}"), error));
                 }
                 continue;
             }
         }
-        // Only for a row that is to be taken, so that what it refers to is
-        // accounted for with it.
+        // Only for an accepted row, so that everything it refers to is accounted for with it.
         let resource_key = rows.resource_key(row);
         let (_, emitting) = match emitting.take() {
             Some(known) if known.0 == resource_key => emitting.insert(known),
@@ -146,15 +145,15 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Makes a clear view that of this span. What it takes is taken from `room`;
-    /// `order` is of no meaning between calls.
+    /// Fills an empty view with this span. Its memory is subtracted from `room`. `order` is scratch
+    /// space.
     fn fill(
         &self,
         row: usize,
         view: &mut SpanView<'a>,
         order: &mut Vec<usize>,
         room: &mut usize,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), SpanError> {
         let spans = &self.spans;
         view.trace_id = spans.trace_id.get(row).unwrap_or_default();
         view.span_id = spans.span_id.get(row).unwrap_or_default();
@@ -185,12 +184,11 @@ impl<'a> Rows<'a> {
         view: &mut SpanView<'a>,
         order: &mut Vec<usize>,
         room: &mut usize,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), SpanError> {
         let events = &self.related.events;
         order.clear();
         order.extend(events.parents.rows_of(span));
-        // The producer sorts them by name; the order in which they happened is
-        // the one that they were sent in, as good as always.
+        // The producer sorts events by name. Their times almost always give the original order.
         order.sort_by_key(|row| events.time.get(*row).unwrap_or_default());
         for &row in order.iter() {
             let name = events.name.get(row).unwrap_or_default();
@@ -209,7 +207,7 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    fn links(&self, span: u32, view: &mut SpanView<'a>, room: &mut usize) -> Result<(), Unfit> {
+    fn links(&self, span: u32, view: &mut SpanView<'a>, room: &mut usize) -> Result<(), SpanError> {
         let links = &self.related.links;
         for row in links.parents.rows_of(span) {
             let trace_state = links.trace_state.get(row).unwrap_or_default();
@@ -285,17 +283,17 @@ impl<'a> Rows<'a> {
         Ok(ScopeFacts::new(&ScopeView { name, version, attributes }))
     }
 
-    /// What many spans share cannot be left out with one of them.
-    fn shared(&self, what: &'static str, unfit: Unfit) -> OtapError {
+    /// Shared parts cannot be rejected with a single span.
+    fn shared(&self, what: &'static str, unfit: SpanError) -> OtapError {
         match unfit {
-            Unfit::TooLarge => OtapError::TooLarge { what, limit: self.span_bytes },
-            Unfit::Malformed(error) => OtapError::malformed(what, error),
+            SpanError::TooLarge => OtapError::TooLarge { what, limit: self.span_bytes },
+            SpanError::Malformed(error) => OtapError::malformed(what, error),
         }
     }
 }
 
-/// The end that a duration was made of. The producer subtracts times that are
-/// not negative, so that a span without an end has minus its start.
+/// The end from which the duration was computed. The producer subtracts unsigned times, so a span
+/// without an end has minus its start as duration.
 fn end(start: i64, duration: i64) -> u64 {
     let end = i128::from(start) + i128::from(duration);
     u64::try_from(end.max(0)).unwrap_or(u64::MAX)

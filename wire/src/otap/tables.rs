@@ -1,4 +1,4 @@
-//! The tables of one batch, joined.
+//! The joined tables of one batch.
 
 use arrow::array::{
     FixedSizeBinaryArray, RecordBatch, StringArray, TimestampNanosecondArray, UInt32Array,
@@ -24,7 +24,7 @@ impl Tables {
     }
 }
 
-/// What spans refer to, by their ids.
+/// Everything that spans refer to, by id.
 pub(super) struct Related<'a> {
     pub(super) resource_attributes: Attributes<'a>,
     pub(super) scope_attributes: Attributes<'a>,
@@ -78,7 +78,7 @@ impl<'a> Related<'a> {
 impl<'a> Events<'a> {
     fn new(columns: Columns<'a>, attributes: Attributes<'a>) -> Result<Self, OtapError> {
         let name: Column<'a, StringArray> = columns.column("name")?;
-        // The Go producer writes the empty name as null, and means it the same.
+        // The Go producer writes an empty name as null, with the same meaning.
         let mut before = None;
         let same = |row| {
             let name = name.get(row).unwrap_or_default();

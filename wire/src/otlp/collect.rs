@@ -1,4 +1,4 @@
-//! Rows of one request, and what was wrong with the others.
+//! Collects the rows of one request and its rejected spans.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,22 +16,21 @@ use super::{OtlpError, decode};
 use crate::bounds::{LeftOut, said};
 use crate::protobuf::ReadError;
 
-/// What one request may hold.
+/// Limits of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Spans.
+    /// Maximum spans.
     pub spans: usize,
-    /// Bytes of one encoded span; a larger one is rejected, the others kept.
+    /// Maximum bytes of one encoded span. A larger one is rejected, the others are kept.
     pub span_bytes: usize,
-    /// Bytes of all rows, estimated. A request may name one long text and use
-    /// it in every span, so rows (and the work of hashing their resource) are
-    /// not bounded by the body's length.
+    /// Estimated maximum bytes of all rows. A request may use one long text in every span. So the
+    /// size of rows (and the work of hashing their resource) is not limited by the body's length.
     pub row_bytes: usize,
-    /// Attributes of one span; those after them are left out, and counted.
+    /// Maximum attributes of one span. The excess is left out and counted.
     pub span_attributes: usize,
-    /// Events of one span, likewise.
+    /// Maximum events of one span; excess as above.
     pub span_events: usize,
-    /// Links of one span, likewise.
+    /// Maximum links of one span; excess as above.
     pub span_links: usize,
 }
 
@@ -48,7 +47,7 @@ impl Default for Limits {
     }
 }
 
-/// Spans of a request that were not taken, by reason.
+/// Rejected spans of a request, by reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rejections {
     counts: BTreeMap<&'static str, u64>,
@@ -56,7 +55,7 @@ pub struct Rejections {
 }
 
 impl Rejections {
-    /// Reasons that occur, as counter names.
+    /// All reasons, as counter names.
     pub const REASONS: &'static [&'static str] = &[
         Invalid::Trace.name(),
         Invalid::Span.name(),
@@ -76,7 +75,7 @@ impl Rejections {
         self.counts.iter().map(|(reason, count)| (*reason, *count))
     }
 
-    /// What to tell the sender; `None` where nothing was rejected.
+    /// The message for the sender; `None` if nothing was rejected.
     pub fn message(&self) -> Option<String> {
         if self.counts.is_empty() {
             return None;
@@ -100,12 +99,12 @@ impl Rejections {
         *self.counts.entry(reason).or_default() += 1;
     }
 
-    /// Counts a span that is larger than allowed.
+    /// Counts a span that exceeds the size limit.
     pub(crate) fn too_large(&mut self) {
         self.count(TOO_LARGE);
     }
 
-    /// Counts a span that could not be read.
+    /// Counts a span that could not be decoded.
     pub(crate) fn malformed<E: ToString>(&mut self, what: impl FnOnce() -> (String, E)) {
         self.count(MALFORMED);
         self.first_malformed.get_or_insert_with(|| {
@@ -114,7 +113,7 @@ impl Rejections {
         });
     }
 
-    /// Counts spans in a field that is not known here, and so cannot be read.
+    /// Counts spans in an unknown field, which cannot be decoded.
     pub(crate) fn unknown_field(&mut self, spans: u64, place: impl FnOnce() -> String) {
         if spans == 0 {
             return;
@@ -123,7 +122,7 @@ impl Rejections {
         self.first_malformed.get_or_insert_with(|| format!("{}: no such field is known", place()));
     }
 
-    /// The first span that could not be read, and why.
+    /// The first span that could not be decoded, with the reason.
     pub(crate) fn first_malformed(&self) -> Option<&str> {
         self.first_malformed.as_deref()
     }
@@ -154,32 +153,32 @@ fn explained(reason: &str) -> &str {
     }
 }
 
-/// A request as a batch.
+/// A decoded request.
 #[derive(Debug)]
 pub struct Decoded {
-    /// The rows; none where all spans were rejected.
+    /// The rows. Empty if all spans were rejected.
     pub batch: SpanRows,
-    /// Spans that were not taken.
+    /// Rejected spans.
     pub rejections: Rejections,
-    /// What of the spans that were taken was left out.
+    /// What was left out of accepted spans.
     pub left_out: LeftOut,
 }
 
-/// What became of a request whose rows are in a batch.
+/// The result of a request whose rows are part of a batch.
 #[derive(Debug)]
 pub struct Part {
-    /// Number of its rows, which come after those of the requests before.
+    /// Number of its rows. They follow those of earlier requests.
     pub rows: usize,
-    /// As [`Decoded::rejections`].
+    /// See [`Decoded::rejections`].
     pub rejections: Rejections,
-    /// As [`Decoded::left_out`].
+    /// See [`Decoded::left_out`].
     pub left_out: LeftOut,
-    /// As [`Limits::row_bytes`] counts them.
+    /// See [`Limits::row_bytes`].
     pub(super) row_bytes: usize,
 }
 
 impl Part {
-    /// With the rows, which are all its own.
+    /// Combines the result with the rows, which all belong to this request.
     pub(super) fn alone(self, batch: SpanRows) -> Decoded {
         let Self { rejections, left_out, .. } = self;
         Decoded { batch, rejections, left_out }
@@ -187,7 +186,7 @@ impl Part {
 }
 
 impl Decoded {
-    /// The rows, and what else there is to say.
+    /// The rows and the rest.
     pub(super) fn into_part(self) -> (SpanRows, Vec<Part>) {
         let Self { batch, rejections, left_out } = self;
         let rows = batch.num_rows();
@@ -195,11 +194,11 @@ impl Decoded {
     }
 }
 
-/// Takes spans one by one.
+/// Adds spans one by one.
 pub(crate) struct Collector<'b> {
     limits: Limits,
     builder: &'b mut Builder,
-    /// Rows of other requests that the builder has already.
+    /// Rows of earlier requests in the builder.
     before: usize,
     rejections: Rejections,
     left_out: LeftOut,
@@ -207,14 +206,14 @@ pub(crate) struct Collector<'b> {
     seen: usize,
 }
 
-/// A resource whose spans are being taken.
+/// The resource of the spans that follow.
 pub(crate) struct Emitting {
     places: EmitterPlaces,
-    /// What each row refers to.
+    /// Bytes of shared texts that each row refers to.
     bytes: usize,
 }
 
-/// Bytes of a row's columns with fixed width, about.
+/// Approximate bytes of a row's fixed-width columns.
 const ROW_BYTES: usize = 320;
 
 impl<'b> Collector<'b> {
@@ -230,14 +229,13 @@ impl<'b> Collector<'b> {
         }
     }
 
-    /// Whether a span of this encoded length shall be decoded; where not, it is
-    /// counted.
+    /// Whether to decode a span of this encoded length. If not, the span is counted as rejected.
     pub(crate) fn admit(&mut self, encoded_bytes: usize) -> Result<bool, OtlpError> {
         self.seen += 1;
         if self.seen > self.limits.spans {
             return Err(OtlpError::TooLarge { what: "spans", limit: self.limits.spans });
         }
-        // Before the span is decoded, so that the estimate bounds what is held.
+        // Before decoding, so that the estimate limits memory.
         self.account(encoded_bytes)?;
         let fits = encoded_bytes <= self.limits.span_bytes;
         if !fits {
@@ -251,7 +249,7 @@ impl<'b> Collector<'b> {
         self.rejections.malformed(what);
     }
 
-    /// Counts spans in a field that is not known here.
+    /// Counts spans in an unknown field.
     pub(super) fn unknown_field(&mut self, spans: u64, place: impl FnOnce() -> String) {
         self.rejections.unknown_field(spans, place);
     }
@@ -261,18 +259,18 @@ impl<'b> Collector<'b> {
         self.left_out.add(scope.left_out());
     }
 
-    /// What one request may hold.
+    /// Limits of one request.
     pub(super) const fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Notes who emits the spans that follow.
+    /// Sets the resource of the spans that follow.
     pub(crate) fn emitter(&mut self, resource: &ResourceFacts) -> Emitting {
         self.left_out.add(resource.left_out());
         Emitting { places: self.builder.rows.emitter(&resource.emitter()), bytes: resource.bytes() }
     }
 
-    /// Takes a span, or counts it as rejected.
+    /// Adds a span, or counts it as rejected.
     pub(crate) fn push(
         &mut self,
         span: &SpanView<'_>,
@@ -287,8 +285,8 @@ impl<'b> Collector<'b> {
         Ok(())
     }
 
-    /// Takes an encoded span if others like it are known; whether they are. What is
-    /// read of it is noted in `view`, which is to be clear, and in `own`.
+    /// Adds an encoded span if its signature is known. Returns whether it did. Fills `view`, which
+    /// must be clear, and `own`.
     pub(super) fn push_repeated<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -311,7 +309,7 @@ impl<'b> Collector<'b> {
         Ok(true)
     }
 
-    /// Takes a span, as [`Self::push`], that [`Self::push_repeated`] has not taken.
+    /// Adds a span like [`Self::push`], after [`Self::push_repeated`] did not know it.
     pub(super) fn push_new(
         &mut self,
         span: &SpanView<'_>,
@@ -328,7 +326,7 @@ impl<'b> Collector<'b> {
         Ok(())
     }
 
-    /// What the pieces of a `Resource` say.
+    /// Decodes a `Resource` from its pieces.
     pub(super) fn resource(&mut self, pieces: &[&[u8]]) -> Result<Arc<ResourceFacts>, ReadError> {
         self.builder.resources.get(pieces, |pieces| {
             let (mut view, mut keys) = (ResourceView::default(), Keys::default());
@@ -337,7 +335,7 @@ impl<'b> Collector<'b> {
         })
     }
 
-    /// What the pieces of an `InstrumentationScope` say.
+    /// Decodes an `InstrumentationScope` from its pieces.
     pub(super) fn scope(&mut self, pieces: &[&[u8]]) -> Result<Arc<ScopeFacts>, ReadError> {
         let scope = self.builder.scopes.get(pieces, |pieces| {
             let (mut view, mut keys) = (ScopeView::default(), Keys::default());
@@ -363,10 +361,10 @@ impl<'b> Collector<'b> {
         Ok(())
     }
 
-    /// What became of the request, whose rows are the builder's last.
+    /// The result of the request whose rows are the builder's last.
     pub(super) fn part(&mut self) -> Result<Part, OtlpError> {
         let rows = self.builder.rows.len() - self.before;
-        // A request of which nothing could be read is no OTLP request.
+        // A request without a single decodable span is not an OTLP request.
         if let (0, Some(first)) = (rows, self.rejections.first_malformed()) {
             return Err(OtlpError::malformed("every span", first));
         }
@@ -378,7 +376,7 @@ impl<'b> Collector<'b> {
         })
     }
 
-    /// The request by itself.
+    /// The result of a request that is alone in its batch.
     pub(crate) fn finish(mut self) -> Result<Decoded, OtlpError> {
         Ok(self.part()?.alone(self.builder.rows.finish_rows()?))
     }

@@ -1,30 +1,30 @@
-//! What messages say that senders repeat in every request.
+//! A cache of decoded messages that senders repeat in every request.
 
 use std::sync::Arc;
 
 use ahash::AHashMap;
 
-/// Messages that are kept, their bytes together, and of one.
+/// Maximum number of cached messages, their total bytes, and the bytes of one.
 const MOST: usize = 1024;
 const MOST_BYTES: usize = 1 << 20;
 const LONGEST: usize = 16 << 10;
 
-/// What was read, by the bytes that it was read from.
-pub(super) struct Kept<T> {
+/// Decoded messages by their encoded bytes.
+pub(super) struct MessageCache<T> {
     known: AHashMap<Box<[u8]>, Arc<T>>,
     bytes: usize,
 }
 
-impl<T> Default for Kept<T> {
+impl<T> Default for MessageCache<T> {
     fn default() -> Self {
         Self { known: AHashMap::new(), bytes: 0 }
     }
 }
 
-impl<T> Kept<T> {
-    /// What a message says, which is read where it is not known. One that comes in
-    /// several pieces, as hardly any does, is read each time: it is not the same as
-    /// their bytes one after the other, where one of them is cut.
+impl<T> MessageCache<T> {
+    /// The decoded message, from the cache or newly decoded. A message in several pieces, which is
+    /// rare, is always decoded: concatenating the pieces would be ambiguous if one of them is
+    /// truncated.
     pub(super) fn get<E>(
         &mut self,
         pieces: &[&[u8]],
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn what_is_known_is_not_read_again_and_does_not_pile_up() {
-        let mut kept = Kept::default();
+        let mut kept = MessageCache::default();
         let mut reads = 0;
         for round in 0..3 {
             for message in 0..MOST as u32 {
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn pieces_are_not_taken_for_their_bytes_together() {
-        let mut kept = Kept::default();
+        let mut kept = MessageCache::default();
         kept.get(&[b"onepiece"], |_| Ok::<_, ()>(())).unwrap();
         assert!(kept.get(&[b"one", b"piece"], |_| Err(())).is_err());
     }

@@ -1,4 +1,4 @@
-//! Attribute keys of a request: they are few, and each is looked at once.
+//! A cache of a request's attribute keys. There are few, and each is validated once.
 
 use std::str::Utf8Error;
 
@@ -6,13 +6,13 @@ use spanwise_model::key_slot;
 
 use super::known::{Note, note};
 
-/// More than the keys that an application uses; others cost a look each.
+/// More than the keys of an application. If keys collide, they are validated again.
 const SLOTS: usize = 128;
 
-/// Keys met before, each in the one slot that its ends choose.
+/// Known keys, each in the one slot that its first and last bytes select.
 #[derive(Clone, Default)]
 pub(crate) struct Keys<'a> {
-    /// None before the first key.
+    /// Empty before the first key.
     slots: Vec<(&'a str, Option<Note>)>,
 }
 
@@ -23,11 +23,11 @@ impl std::fmt::Debug for Keys<'_> {
 }
 
 impl<'a> Keys<'a> {
-    /// The key as text, and how to note values of it.
+    /// The key as text, and the function for its values.
     #[inline]
     pub(super) fn look_up(&mut self, key: &'a [u8]) -> Result<(&'a str, Option<Note>), Utf8Error> {
         if self.slots.is_empty() {
-            // The empty key is known from the start: it says nothing.
+            // The empty key is always known. It has no column.
             self.slots.resize(SLOTS, ("", None));
         }
         let slot = &mut self.slots[key_slot::<SLOTS>(key)];

@@ -1,6 +1,5 @@
-//! Attributes that have columns of their own: OpenTelemetry's stable names,
-//! and the older ones (OpenTelemetry's own, Zipkin's, OpenTracing's) that many
-//! senders still use.
+//! Attributes with columns of their own: OpenTelemetry's stable names, and older names (of
+//! OpenTelemetry, Zipkin and OpenTracing) that many senders still use.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
@@ -36,8 +35,8 @@ struct Endpoint<'a> {
 
 impl<'a> Endpoint<'a> {
     fn or(self, other: Self) -> Self {
-        // Address and port of one endpoint belong together; only what the first
-        // does not know at all is taken from the other.
+        // Address and port of an endpoint belong together. The second source is used only if the
+        // first has neither.
         if self.address.is_some() {
             Self { address: self.address, port: self.port.or(other.port) }
         } else {
@@ -46,7 +45,7 @@ impl<'a> Endpoint<'a> {
     }
 }
 
-/// A [`Flow`] whose texts lie elsewhere.
+/// A [`Flow`] with borrowed texts.
 #[derive(Default)]
 pub(super) struct FlowRef<'a> {
     pub(super) client_address: Option<Cow<'a, str>>,
@@ -55,10 +54,10 @@ pub(super) struct FlowRef<'a> {
     pub(super) server_port: Option<u16>,
 }
 
-/// Notes what an attribute's value says.
+/// Stores an attribute's value in [`Known`].
 pub(super) type Note = for<'a> fn(&mut Known<'a>, AttributeRef<'a>);
 
-/// How to note the values of attributes with this key; most say nothing here.
+/// The function for values of this key, if the key is relevant here.
 pub(super) fn note(key: &str) -> Option<Note> {
     let note: Note = match key {
         "http.request.method" | "http.method" | "http.path" | "http.url" => {
@@ -73,7 +72,7 @@ pub(super) fn note(key: &str) -> Option<Note> {
         }
         "db.system.name" => |known, value| known.database = text(value),
         "db.system" => |known, value| known.database = known.database.or_else(|| text(value)),
-        // OpenTracing's, where `sql` stands for any relational one.
+        // OpenTracing's key, in which `sql` means any relational database.
         "db.type" => |known, value| {
             let kind = || text(value).filter(|kind| *kind != "sql");
             known.database = known.database.or_else(kind);
@@ -130,7 +129,7 @@ fn port(value: AttributeRef<'_>) -> Option<u16> {
     integer(value).and_then(|port| u16::try_from(port).ok())
 }
 
-/// Sockets that are no IP sockets put a path here.
+/// For Unix sockets this is a path.
 fn ip(value: AttributeRef<'_>) -> Option<&str> {
     as_str(value).filter(|text| text.parse::<IpAddr>().is_ok())
 }
@@ -146,8 +145,8 @@ impl<'a> Known<'a> {
         known
     }
 
-    /// The protocol that the span's request used, the most telling name first:
-    /// a database may be spoken to over HTTP.
+    /// The protocol of the span's request. The most specific name wins, because a database may be
+    /// accessed over HTTP.
     pub(crate) fn protocol(&self) -> Option<&'a str> {
         self.database
             .or(self.rpc)
@@ -155,12 +154,12 @@ impl<'a> Known<'a> {
             .or_else(|| self.http.then_some(protocol::HTTP))
     }
 
-    /// The protocol's own status number.
+    /// The protocol's own status code.
     pub(crate) fn status_code(&self) -> Option<i32> {
         self.http_status.or(self.grpc_status).and_then(|code| i32::try_from(code).ok())
     }
 
-    /// The connection, where the span's kind makes it plain which side is which.
+    /// The connection, if the span's kind determines which side is which.
     pub(crate) fn flow(&self, kind: Kind) -> Flow {
         let flow = self.flow_ref(kind);
         Flow {
@@ -172,12 +171,12 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// As [`Self::flow`], with texts where they lie.
+    /// Like [`Self::flow`], with borrowed texts.
     pub(super) fn flow_ref(&self, kind: Kind) -> FlowRef<'a> {
         let peer = self.peer.or(self.old_peer);
         let (client, server) = match kind {
-            // `server.*` of a server span is what the client called it, and
-            // says nothing of the socket.
+            // `server.*` in a server span is the name that the client used, not the socket's
+            // address.
             Kind::Server => (peer.or(self.client), self.local),
             Kind::Client => (self.local, peer.or(self.server)),
             Kind::Internal | Kind::Producer | Kind::Consumer => return FlowRef::default(),
@@ -191,9 +190,9 @@ impl<'a> Known<'a> {
     }
 }
 
-/// IPv4 in its dotted form, also where a socket of both families saw it.
+/// IPv4 in dotted form, also if it was mapped to IPv6.
 fn plain_address(text: &str) -> Cow<'_, str> {
-    // What is no IPv6 is left as it was written.
+    // Text that is no IPv6 address stays unchanged.
     let is_v6 = text.contains(':');
     match is_v6.then(|| text.parse::<Ipv6Addr>()) {
         Some(Ok(address)) => address.to_canonical().to_string().into(),
@@ -201,7 +200,7 @@ fn plain_address(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Header attributes are arrays; some senders write a single text.
+/// Header attributes are arrays. Some senders write a single text.
 fn first_text(value: AttributeRef<'_>) -> Option<String> {
     match value {
         AttributeRef::String(text) => Some(text.to_owned()),
@@ -212,7 +211,7 @@ fn first_text(value: AttributeRef<'_>) -> Option<String> {
     }
 }
 
-/// The number of a gRPC status code, which newer conventions write as its name.
+/// The number of a gRPC status code. Newer conventions write its name.
 fn grpc_code(value: AttributeRef<'_>) -> Option<i64> {
     integer(value).or_else(|| {
         let name = as_str(value)?;

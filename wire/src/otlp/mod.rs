@@ -1,11 +1,9 @@
 //! OTLP traces (opentelemetry-proto 1.x): protobuf and JSON to span batches.
 //!
-//! A request is read span by span. A span is looked at where it lies: its fields
-//! are noted in a view, which is used again for the next one, and then copied to
-//! their columns. So no tree of objects is built, nothing is allocated for an
-//! attribute unless it is an array or a map, and a request of many tiny messages
-//! cannot grow to many times its size. Of a span like others before, only what is its
-//! own is read.
+//! A request is decoded span by span. A span's fields are noted in a reusable view that borrows
+//! from the request, and then copied to columns. So no objects are built, an attribute is allocated
+//! only if it is an array or a map, and a request of many tiny messages cannot grow to many times
+//! its size. If a span resembles earlier ones, only its own values are decoded.
 
 mod builders;
 mod collect;
@@ -31,8 +29,7 @@ pub use response::{response_json, response_protobuf};
 pub(crate) use span::Invalid;
 pub(crate) use unknown::spans_in_protobuf;
 
-/// What makes rows of spans, for formats that have OTLP's fields in another
-/// form.
+/// The parts that convert spans to rows, for formats with OTLP's fields in another encoding.
 pub(crate) mod rows {
     pub(crate) use super::builders::{Builder, with_builder};
     pub(crate) use super::collect::{Collector, Emitting};
@@ -45,28 +42,28 @@ pub(crate) mod rows {
 use crate::bounds::said;
 use crate::mistaken::{MeantFor, Taken, with_hint};
 
-/// Why a request could not be read.
+/// Why a request could not be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum OtlpError {
-    /// It is no ExportTraceServiceRequest.
+    /// It is not an ExportTraceServiceRequest.
     #[error("the body is no OTLP ExportTraceServiceRequest: {place}: {reason}")]
     Malformed {
-        /// Which message of it.
+        /// The invalid message.
         place: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
-        /// Where it belongs, if it belongs elsewhere.
+        /// The receiver where it belongs, if it belongs elsewhere.
         meant_for: Option<MeantFor>,
     },
-    /// It holds more than one request may.
+    /// It exceeds a limit.
     #[error("the request is too large: {what} (limit {limit}); send smaller batches")]
     TooLarge {
-        /// What there is too much of.
+        /// What exceeds the limit.
         what: &'static str,
         /// The limit that it passes.
         limit: usize,
     },
-    /// The rows could not be put into a batch: a mistake of this program.
+    /// The rows could not be put into a batch, which is an internal error.
     #[error(transparent)]
     Model(#[from] spanwise_model::ModelError),
 }
@@ -76,7 +73,7 @@ impl OtlpError {
         Self::Malformed { place: place.into(), reason: said(reason), meant_for: None }
     }
 
-    /// With what the body rather is.
+    /// Adds a hint what the body seems to be.
     fn with_hint(self, body: &[u8], taken: Taken) -> Self {
         match self {
             Self::Malformed { place, reason, .. } => {

@@ -1,4 +1,4 @@
-//! OTLP protobuf: the outer layer, which hands over span by span.
+//! OTLP protobuf: the outer messages, down to single spans.
 
 use std::collections::HashSet;
 
@@ -23,31 +23,30 @@ mod number {
     pub(super) const RESOURCE: u32 = 1;
     pub(super) const SCOPE_SPANS: u32 = 2;
     pub(super) const SCHEMA_URL: u32 = 3;
-    /// `instrumentation_library_spans` of OTLP 0.x: what `scope_spans` is now, but for its name.
+    /// `instrumentation_library_spans` of OTLP 0.x, which is now called `scope_spans`.
     pub(super) const OLD_SCOPE_SPANS: u32 = 1000;
     pub(super) const SCOPE: u32 = 1;
     pub(super) const SPANS: u32 = 2;
 }
 
-/// Reads an `ExportTraceServiceRequest`.
+/// Decodes an `ExportTraceServiceRequest`.
 ///
 /// # Errors
-/// Where the bytes are no such message (also where not one span of it could be
-/// read), or more than the limits allow. Single spans that are wrong are
-/// counted in [`Decoded::rejections`] instead, and the others kept.
+/// If the bytes are not such a message (or not a single span could be decoded), or a limit is
+/// exceeded. Single invalid spans are counted in [`Decoded::rejections`] instead, and the others
+/// are kept.
 pub fn decode_protobuf(body: &[u8], limits: &Limits) -> Result<Decoded, OtlpError> {
     with_builder(|builder| decode_with(builder, body, limits))
 }
 
-/// As [`decode_protobuf`], with this builder.
+/// Like [`decode_protobuf`], with this builder.
 pub(super) fn decode_with(
     builder: &mut Builder,
     body: &[u8],
     limits: &Limits,
 ) -> Result<Decoded, OtlpError> {
-    // To look for a scope is to go through all spans, so it is first assumed to be
-    // where nearly all senders write it. Where it is not, or anything else is wrong,
-    // all is read once more.
+    // Finding a scope requires going through all spans. So it is first assumed to be where nearly
+    // all senders write it. If it is not, or anything else is wrong, everything is decoded again.
     if let Ok(Some(part)) = decode_as(builder, body, limits, Scopes::First) {
         return Ok(part.alone(builder.rows.finish_rows()?));
     }
@@ -66,18 +65,17 @@ fn decode_anywhere(
     Ok(part.alone(builder.rows.finish_rows()?))
 }
 
-/// Some requests, one after the other, whose rows are one batch.
+/// Consecutive requests whose rows are one batch.
 #[derive(Debug)]
 pub struct Together {
-    /// How many requests.
+    /// Number of requests.
     pub requests: usize,
-    /// Their rows, and what became of each of them; or why they could not be read.
+    /// Their rows and the result of each request, or why they could not be decoded.
     pub decoded: Result<(SpanRows, Vec<Part>), OtlpError>,
 }
 
-/// Reads requests, each as [`decode_protobuf`] does, into as few batches as their
-/// size allows: a batch costs as much as a hundred of its rows. No request is worse
-/// off for another one.
+/// Decodes requests, like [`decode_protobuf`], into as few batches as their size allows. A batch
+/// costs as much as a hundred of its rows. No request is affected by another one.
 pub fn decode_protobuf_together<B: AsRef<[u8]>>(bodies: &[B], limits: &Limits) -> Vec<Together> {
     with_builder(|builder| {
         let (mut all, mut rest) = (Vec::new(), bodies);
@@ -90,11 +88,10 @@ pub fn decode_protobuf_together<B: AsRef<[u8]>>(bodies: &[B], limits: &Limits) -
     })
 }
 
-/// Bytes of rows, as [`Limits::row_bytes`] counts them, after which no request is
-/// added to a batch.
+/// From this many bytes of rows ([`Limits::row_bytes`]) on, no request is added to a batch.
 const TOGETHER_ROW_BYTES: usize = 16 << 20;
 
-/// The first batch of these requests, of which there is one.
+/// The first batch of these requests, which must not be empty.
 fn first_together<B: AsRef<[u8]>>(
     builder: &mut Builder,
     bodies: &[B],
@@ -120,8 +117,8 @@ fn first_together<B: AsRef<[u8]>>(
     Together { requests: parts.len(), decoded: rows.map(|rows| (rows, parts)).map_err(Into::into) }
 }
 
-/// The requests before one that is to be read otherwise, of whose rows there may be
-/// some after theirs; or that one, where it is the first.
+/// The requests before `last`, which must be decoded in the slow way and may have left rows after
+/// theirs. If `last` is the first request, its own result.
 fn without_last(
     builder: &mut Builder,
     rows: usize,
@@ -142,16 +139,16 @@ fn without_last(
     Together { requests, decoded }
 }
 
-/// Where the scope of some spans is looked for.
+/// Where to look for a scope.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scopes {
     /// Before the spans.
     First,
-    /// Before and after them.
+    /// Before and after the spans.
     Anywhere,
 }
 
-/// None where a scope is elsewhere.
+/// Returns nothing if a scope is elsewhere.
 fn decode_as(
     builder: &mut Builder,
     body: &[u8],
@@ -183,19 +180,19 @@ fn decode_as(
     Ok(Some(part))
 }
 
-/// A span that is being read. One is used for all of a request.
+/// A span being decoded. One is reused for the whole request.
 #[derive(Default)]
 struct Reading<'a> {
     view: SpanView<'a>,
     own: Own<'a>,
 }
 
-/// The pieces of a message in a message.
+/// The pieces of a nested message.
 fn pieces(message: &[u8], number: u32) -> Result<Vec<&[u8]>, ReadError> {
     submessages(message, number).collect()
 }
 
-/// Those of them that come before the first field of another number.
+/// The pieces before the first field with the number `until`.
 fn first_pieces(message: &[u8], number: u32, until: u32) -> Result<Vec<&[u8]>, ReadError> {
     let (mut reader, mut pieces) = (Reader::new(message), Vec::new());
     while let Some(field) = reader.next()? {
@@ -208,7 +205,7 @@ fn first_pieces(message: &[u8], number: u32, until: u32) -> Result<Vec<&[u8]>, R
     Ok(pieces)
 }
 
-/// Whether scopes are where they are looked for.
+/// Returns whether scopes are where they were expected.
 fn resource_spans<'a>(
     bytes: &'a [u8],
     place: &dyn Fn() -> String,
@@ -216,8 +213,8 @@ fn resource_spans<'a>(
     collector: &mut Collector<'_>,
     scopes: Scopes,
 ) -> Result<bool, OtlpError> {
-    // A message may come in several pieces and after the fields that need it,
-    // so it is looked for in a pass of its own.
+    // The resource may come in several pieces and after the spans, so it is found in a separate
+    // pass.
     let resource = pieces(bytes, number::RESOURCE)
         .and_then(|pieces| collector.resource(&pieces))
         .map_err(|error| OtlpError::malformed(format!("{}.resource", place()), error))?;
@@ -244,7 +241,7 @@ fn resource_spans<'a>(
             }
         }
     }
-    // When names changed, senders were free to write the same spans under both.
+    // During the renaming, senders could write the same spans under both names.
     let known = if old.is_empty() || index == 0 { HashSet::new() } else { ids_of(bytes) };
     for (index, bytes) in old.into_iter().enumerate() {
         let place = || format!("{}.instrumentation_library_spans[{index}]", place());
@@ -255,7 +252,7 @@ fn resource_spans<'a>(
     Ok(true)
 }
 
-/// What tells a span from others.
+/// Identifies a span.
 type Ids<'a> = (&'a [u8], &'a [u8]);
 
 fn ids(span: &[u8]) -> Ids<'_> {
@@ -270,7 +267,7 @@ fn ids_of(resource: &[u8]) -> HashSet<Ids<'_>> {
     spans.map(ids).collect()
 }
 
-/// Whether the scope is where it is looked for. Spans of the last ids are left out.
+/// Returns whether the scope is where it was expected. Spans with ids in `known` are left out.
 fn scope_spans<'a>(
     bytes: &'a [u8],
     place: &dyn Fn() -> String,
@@ -289,7 +286,7 @@ fn scope_spans<'a>(
     let mut reader = Reader::new(bytes);
     let (mut index, mut is_after_span) = (0, false);
     while let Some(field) = reader.next().map_err(|error| OtlpError::malformed(place(), error))? {
-        // As in [`submessages`].
+        // See [`submessages`].
         let Payload::Bytes(bytes) = field.payload else { continue };
         match field.number {
             number::SPANS => {}

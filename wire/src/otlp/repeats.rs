@@ -1,9 +1,9 @@
-//! Spans like others before, recognised by their bytes.
+//! Recognises spans that resemble earlier ones, by their bytes.
 //!
-//! Most spans have the attributes of one before, but for a few values. What is left
-//! of the bytes of a span's attributes without those values is its
-//! [signature](super::signature). Where that is known, nothing in it needs to be read, checked or looked up again: it says
-//! which template the row has, and what the attributes tell of the exchange.
+//! Most spans have the same attributes as an earlier one, except for a few values. The bytes of a
+//! span's attributes without those values form its [signature](super::signature). If the signature
+//! is known, nothing in it needs to be decoded, checked or looked up again: the row's template and
+//! the meaning of the attributes are known.
 
 use hashbrown::HashTable;
 use spanwise_model::{
@@ -18,22 +18,21 @@ use super::value::{Pair, Value};
 use super::view::SpanView;
 use crate::bounds::NAME_BYTES;
 
-/// Places for keys, and in how many of them one is looked for.
+/// Number of slots for keys, and number of slots that are tried for a key.
 const KEY_SLOTS: usize = 256;
 const KEY_TRIES: usize = 4;
-/// Signatures that are remembered, and bytes of what is noted of them.
+/// Maximum signatures, and bytes of their noted values.
 const MOST_KNOWN: usize = 8192;
 const MOST_BYTES: usize = 4 << 20;
-/// The longest value that a template has: a text, after its tag and its length.
+/// Maximum bytes of a value in a template: a text with tag and length.
 const LONGEST_SHARED: usize = SpanBatchBuilder::LONGEST_SHARED + 3;
-/// Spans after which is looked at how many had been met before.
+/// After this many spans, the share of known ones is checked.
 const WINDOW: u32 = 4096;
-/// Windows that are left out where fewer than half had been.
+/// Number of windows to skip if fewer than half of the spans were known.
 const PAUSE: u32 = 64;
-/// An attribute's field number and wire type; in a signature one begins that is as it
-/// was sent.
+/// An attribute's field number and wire type. In a signature, it begins an unchanged attribute.
 const ATTRIBUTE: u8 = 0x4a;
-/// In a signature a key begins whose value is the span's own.
+/// In a signature, it begins a key whose value is the span's own.
 const OWN: u8 = 0;
 
 /// An attribute key.
@@ -42,36 +41,36 @@ struct Key {
     is_shared: bool,
 }
 
-/// What spans with a signature have in common.
-pub(super) struct Repeated {
+/// The common part of spans with one signature.
+pub(super) struct SharedPart {
     hash: Hash,
     pub(super) template: KnownTemplate,
-    noted: Box<[(Note, Noted)]>,
+    noted: Box<[(Note, ExchangeValue)]>,
 }
 
-/// A value that says something of the exchange.
-enum Noted {
+/// A value that describes the exchange.
+enum ExchangeValue {
     Shared(AttributeValue),
-    /// The place among the span's own values.
+    /// The index among the span's own values.
     Own(usize),
 }
 
-/// What one span has that is not in its signature.
+/// The part of a span that is not in its signature.
 #[derive(Default)]
 pub(super) struct Own<'a> {
-    /// Each with the place of its attribute.
+    /// Values with the index of their attribute.
     values: Vec<(usize, Value<'a>)>,
-    /// Attributes that were read so far.
+    /// Number of attributes decoded so far.
     attributes: usize,
 }
 
 impl Own<'_> {
-    /// The values, in their order.
+    /// The values, in order.
     pub(super) fn values(&self) -> impl Iterator<Item = AttributeRef<'_>> {
         self.values.iter().map(|(_, value)| value.as_ref())
     }
 
-    /// How many attributes it has, with those that it shares.
+    /// Number of attributes, including shared ones.
     pub(super) const fn attributes(&self) -> usize {
         self.attributes
     }
@@ -82,29 +81,30 @@ impl Own<'_> {
     }
 }
 
-impl Repeated {
-    /// What the attributes say, with the span's own values.
+impl SharedPart {
+    /// What the attributes say, including the span's own values.
     pub(super) fn known<'a>(&'a self, own: &'a Own<'_>) -> Known<'a> {
         let mut known = Known::default();
         for (note, value) in &self.noted {
             match value {
-                Noted::Shared(value) => note(&mut known, value.as_ref()),
-                Noted::Own(place) => note(&mut known, own.values[*place].1.as_ref()),
+                ExchangeValue::Shared(value) => note(&mut known, value.as_ref()),
+                ExchangeValue::Own(place) => note(&mut known, own.values[*place].1.as_ref()),
             }
         }
         known
     }
 }
 
-/// See the module. It belongs to one builder, whose templates it names.
+/// Known signatures. They belong to one builder, because they refer to its templates. See the
+/// module's description.
 pub(super) struct Repeats {
     secrets: Secrets,
-    /// Of the builder, when the rest was noted.
+    /// The builder's epoch for which the entries are valid.
     epoch: u64,
     keys: Keys,
-    known: HashTable<Repeated>,
+    known: HashTable<SharedPart>,
     known_bytes: usize,
-    /// Of the span that was looked for last; none where it can have none.
+    /// The hash of the span that was last looked up, if it has one.
     hash: Option<Hash>,
     spans: u32,
     misses: u32,
@@ -128,9 +128,8 @@ impl Default for Repeats {
 }
 
 impl Repeats {
-    /// Finds what is known of spans like this one. Then `view`, which is to be clear,
-    /// has the fields that are no attributes, and `own` the values of its own.
-    /// `None` where it is to be decoded.
+    /// Looks up a span's signature. If it is known, fills `view`, which must be clear, with the
+    /// other fields, and `own` with the span's own values. Otherwise the span must be decoded.
     pub(super) fn find<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -138,10 +137,10 @@ impl Repeats {
         view: &mut SpanView<'a>,
         own: &mut Own<'a>,
         builder: &mut SpanBatchBuilder,
-    ) -> Option<&Repeated> {
+    ) -> Option<&SharedPart> {
         self.hash = None;
         let epoch = builder.sharing_epoch()?;
-        self.look_back();
+        self.check_benefit();
         if self.pause > 0 {
             return None;
         }
@@ -164,8 +163,8 @@ impl Repeats {
         found
     }
 
-    /// Where most spans are new, looking for them is in vain.
-    fn look_back(&mut self) {
+    /// If most spans are new, looking them up is not worth while.
+    fn check_benefit(&mut self) {
         self.spans += 1;
         if self.spans < WINDOW {
             return;
@@ -177,8 +176,8 @@ impl Repeats {
         (self.spans, self.misses) = (0, 0);
     }
 
-    /// Remembers the span that was looked for last, which was found by decoding to
-    /// have these attributes and is the builder's last row.
+    /// Remembers the span that was last looked up. Decoding found these attributes, and its row is
+    /// the builder's last.
     pub(super) fn learn(
         &mut self,
         attributes: &[Pair<'_>],
@@ -201,13 +200,15 @@ impl Repeats {
         }
         let noted = attributes.iter().enumerate().filter_map(|(place, pair)| {
             let own = own.values.iter().position(|(own, _)| *own == place);
-            let value =
-                own.map_or_else(|| Noted::Shared(pair.value.as_ref().to_value()), Noted::Own);
+            let value = own.map_or_else(
+                || ExchangeValue::Shared(pair.value.as_ref().to_value()),
+                ExchangeValue::Own,
+            );
             Some((pair.note?, value))
         });
         let noted: Box<[_]> = noted.collect();
         self.known_bytes += size_of_val(&*noted) + noted.iter().map(of_value).sum::<usize>();
-        let repeated = Repeated { hash, template: known, noted };
+        let repeated = SharedPart { hash, template: known, noted };
         self.known.insert_unique(hash[0], repeated, |known| known.hash[0]);
     }
 
@@ -226,7 +227,7 @@ struct Keys {
 }
 
 impl Keys {
-    /// Reads a span whose fields are as most spans' are.
+    /// Decodes a span whose fields have the usual form.
     fn read<'a>(
         &mut self,
         mut rest: &'a [u8],
@@ -236,7 +237,7 @@ impl Keys {
         builder: &mut SpanBatchBuilder,
     ) -> Option<()> {
         while let [tag, after @ ..] = rest {
-            // Of the field's number and its wire type.
+            // By tag (field number and wire type).
             rest = match tag {
                 &ATTRIBUTE => self.attributes(rest, signature, own, builder)?,
                 0x0a => put(short_bytes(after)?, &mut view.trace_id),
@@ -258,7 +259,7 @@ impl Keys {
                     }
                     _ => return None,
                 },
-                // Flags, which no column has.
+                // Flags, which have no column.
                 0x85 => match after {
                     [0x01, _, _, _, _, after @ ..] => after,
                     _ => return None,
@@ -269,7 +270,7 @@ impl Keys {
         Some(())
     }
 
-    /// Notes attributes in the signature, or as the span's own; what follows them.
+    /// Adds attributes to the signature, or to the span's own values. Returns the rest.
     fn attributes<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -277,7 +278,7 @@ impl Keys {
         own: &mut Own<'a>,
         builder: &mut SpanBatchBuilder,
     ) -> Option<&'a [u8]> {
-        // What is shared, up to here, and is not in the signature yet.
+        // The shared bytes that are not in the signature yet.
         let (mut shared, mut rest) = (bytes, bytes);
         while let [ATTRIBUTE, after @ ..] = rest {
             let (pair, after) = short_bytes(after)?;
@@ -285,7 +286,7 @@ impl Keys {
             let (key, value) = short_bytes(key)?;
             let [0x12, value @ ..] = value else { return None };
             let (value, []) = short_bytes(value)? else { return None };
-            // Values of other types than texts, flags and integers are not shared.
+            // Only texts, booleans and integers are shared.
             let is_shared = matches!(value, [0x0a | 0x10 | 0x18, ..])
                 && value.len() <= LONGEST_SHARED
                 && self.is_shared(key, builder)?;
@@ -304,7 +305,7 @@ impl Keys {
         Some(rest)
     }
 
-    /// Whether values with this key may be shared.
+    /// Whether values of this key may be shared.
     #[inline]
     fn is_shared(&mut self, key: &[u8], builder: &mut SpanBatchBuilder) -> Option<bool> {
         let first = key_slot::<KEY_SLOTS>(key);
@@ -329,10 +330,10 @@ impl Keys {
     }
 }
 
-/// Bytes that a noted value takes besides its place.
-const fn of_value((_, value): &(Note, Noted)) -> usize {
+/// Memory of a noted value.
+const fn of_value((_, value): &(Note, ExchangeValue)) -> usize {
     match value {
-        Noted::Shared(
+        ExchangeValue::Shared(
             AttributeValue::String(text) | AttributeValue::Bytes(text) | AttributeValue::Json(text),
         ) => text.len(),
         _ => 0,

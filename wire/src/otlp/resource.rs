@@ -1,4 +1,4 @@
-//! What all spans of one resource, or of one scope, have in common.
+//! The common part of all spans of one resource or scope.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,10 +8,10 @@ use super::value::integer;
 use super::view::{ResourceView, ScopeView};
 use crate::bounds::{LeftOut, SHARED_ATTRIBUTES, dropped};
 
-/// Service of spans that name none (OpenTelemetry resource conventions).
+/// The service of spans without one (OpenTelemetry resource conventions).
 const UNKNOWN_SERVICE: &str = "unknown_service";
 
-/// Who emitted the spans.
+/// The resource of spans.
 pub(crate) struct ResourceFacts {
     pub(crate) service: String,
     pub(crate) instance: Option<String>,
@@ -36,7 +36,7 @@ impl ResourceFacts {
         for pair in &resource.attributes {
             let value = pair.value.as_ref();
             match pair.key {
-                // Texts, whatever was sent.
+                // These become texts, whatever was sent.
                 "service.name" => facts.service = name(value),
                 "service.instance.id" => facts.instance = Some(name(value)),
                 "host.name" => facts.host = Some(name(value)),
@@ -78,7 +78,7 @@ impl ResourceFacts {
         }
     }
 
-    /// What was left out of it.
+    /// What was left out of the resource.
     pub(super) const fn left_out(&self) -> &LeftOut {
         &self.left_out
     }
@@ -89,8 +89,8 @@ impl ResourceFacts {
     }
 }
 
-/// What emitted the spans: appended to each span's attributes under the names
-/// that OpenTelemetry gives them outside OTLP (`otel.scope.*`).
+/// The scope of spans. It is appended to each span's attributes with OpenTelemetry's names for
+/// other formats (`otel.scope.*`).
 pub(crate) struct ScopeFacts {
     id: u64,
     attributes: Attributes,
@@ -124,12 +124,12 @@ impl ScopeFacts {
         self.attributes.push((format!("otel.scope.{key}"), value.to_value()));
     }
 
-    /// What was left out of it.
+    /// What was left out of the scope.
     pub(super) const fn left_out(&self) -> &LeftOut {
         &self.left_out
     }
 
-    /// Tells these from all others.
+    /// A unique id.
     pub(super) const fn id(&self) -> u64 {
         self.id
     }
@@ -138,7 +138,7 @@ impl ScopeFacts {
         &self.attributes
     }
 
-    /// Bytes that it adds to each row.
+    /// Bytes that the scope adds to each row.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }

@@ -17,7 +17,7 @@ pub fn response_protobuf(rejections: &Rejections) -> Vec<u8> {
     ExportTraceServiceResponse { partial_success }.encode_to_vec()
 }
 
-/// The response as protobuf JSON, in which 64-bit integers are texts.
+/// The response as protobuf JSON, where 64-bit integers are texts.
 pub fn response_json(rejections: &Rejections) -> String {
     match rejections.message() {
         None => "{}".to_owned(),

@@ -1,16 +1,16 @@
-//! What stands for the bytes that spans have in common.
+//! A hash of the bytes that spans have in common.
 //!
-//! A hash of 128 bits, keyed anew in every process: two that are not the same have
-//! one hash once in 2^128 pairs, so they are not compared themselves: what was kept
-//! long ago is in no near cache. It is made as wyhash is (Wang Yi, "wyhash", 2019),
-//! twice at a time.
+//! The hash has 128 bits and a key that is new in every process. Two different signatures collide
+//! once in 2^128 pairs, so the signatures themselves are not compared. That would read memory that
+//! is in none of the processor's caches. The algorithm is wyhash (Wang Yi, "wyhash", 2019) with two
+//! lanes.
 
 use std::hash::{BuildHasher as _, RandomState};
 
-/// See the module.
+/// A signature's hash. See the module's description.
 pub(super) type Hash = [u64; 2];
 
-/// What the hashes of one table begin with.
+/// The initial state of all hashes of a table.
 pub(super) struct Secrets([u64; 4]);
 
 impl Default for Secrets {
@@ -19,14 +19,14 @@ impl Default for Secrets {
     }
 }
 
-/// The signature of a span, piece by piece.
+/// Computes the signature of a span, piece by piece.
 pub(super) struct Signature<'s> {
     secrets: &'s [u64; 4],
     hash: Hash,
 }
 
 impl Secrets {
-    /// One without pieces.
+    /// A signature without pieces.
     pub(super) fn begin(&self) -> Signature<'_> {
         let [.., one, other] = self.0;
         Signature { secrets: &self.0, hash: [one, other] }
@@ -34,7 +34,7 @@ impl Secrets {
 }
 
 impl Signature<'_> {
-    /// Adds a piece, which is told from its parts one after the other.
+    /// Adds a piece. The result depends on where pieces begin and end.
     #[inline]
     pub(super) fn add(&mut self, bytes: &[u8]) {
         self.mix(bytes.len() as u64, !(bytes.len() as u64));
@@ -45,7 +45,7 @@ impl Signature<'_> {
         if rest.is_empty() {
             return;
         }
-        // Over what was read before, where there is as much.
+        // Overlaps with earlier bytes, if there are enough.
         match (bytes.last_chunk::<16>(), bytes.len()) {
             (Some(end), _) => self.mix(first(end), last(end)),
             (None, 8..) => self.mix(first(bytes), last(bytes)),
@@ -81,7 +81,7 @@ fn last(bytes: &[u8]) -> u64 {
     bytes.last_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The halves of the product, mixed.
+/// The two halves of the product, combined.
 #[inline]
 const fn fold(one: u64, other: u64) -> u64 {
     let product = one as u128 * other as u128;

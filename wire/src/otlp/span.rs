@@ -1,7 +1,7 @@
-//! One OTLP span to one row.
+//! Converts one OTLP span to one row.
 //!
-//! Not kept: `schema_url`s, entity references, and `flags` (of the sampled bit
-//! a stored span says enough).
+//! Not stored: `schema_url`s, entity references, and `flags` (the sampled bit is implied for stored
+//! spans).
 
 use std::borrow::Cow;
 
@@ -14,13 +14,13 @@ use spanwise_model::{
 
 use super::collect::Limits;
 use super::known::{FlowRef, Known};
-use super::repeats::{Own, Repeated};
+use super::repeats::{Own, SharedPart};
 use super::resource::ScopeFacts;
 use super::value::{Pair, Value};
 use super::view::{EventView, LinkView, SpanView};
 use crate::bounds::{LeftOut, NAME_BYTES, SHARED_ATTRIBUTES, dropped};
 
-/// Which id makes that a span is not taken.
+/// The invalid id because of which a span is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Invalid {
     Trace,
@@ -29,7 +29,7 @@ pub(crate) enum Invalid {
 }
 
 impl Invalid {
-    /// Its counter's name.
+    /// The counter's name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Trace => "invalid_trace_id",
@@ -39,7 +39,7 @@ impl Invalid {
     }
 }
 
-/// Appends the span's row; what of it had to be left out.
+/// Appends the span's row. Returns what was left out.
 pub(super) fn append(
     span: &SpanView<'_>,
     emitter: &EmitterPlaces,
@@ -58,10 +58,10 @@ pub(super) fn append(
     let message = Some(span.status_message).filter(|message| !message.is_empty());
     let mut row = row(span, &known, &flow)?;
     let named = row.error;
-    // The message is the error where nothing names it better; else it is kept under
-    // the name that OpenTelemetry gives it outside OTLP.
+    // The message becomes the error if there is no more specific one. Otherwise it is stored under
+    // OpenTelemetry's name for other formats.
     row.error = named.or(message);
-    let cut = if is_too_long(&row) { Some(Cut::new(&row, &mut left_out)) } else { None };
+    let cut = if is_too_long(&row) { Some(TruncatedTexts::new(&row, &mut left_out)) } else { None };
     let row = cut.as_ref().map_or(row, |cut| cut.of(row));
 
     let attributes = first(&span.attributes, limits.span_attributes);
@@ -110,7 +110,7 @@ fn count(count: u64) -> AttributeRef<'static> {
     AttributeRef::Int(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// Whether a text of a column is longer than it may be.
+/// Whether a column's text exceeds its limit.
 fn is_too_long(row: &SpanRef<'_>) -> bool {
     let is_long = |text: Option<&str>| text.is_some_and(|text| text.len() > NAME_BYTES);
     row.operation.len() > NAME_BYTES
@@ -122,13 +122,13 @@ fn is_too_long(row: &SpanRef<'_>) -> bool {
         || is_long(row.x_request_id)
 }
 
-/// The texts of the columns, cut to what they may have.
-struct Cut<'a> {
+/// The truncated texts of the columns.
+struct TruncatedTexts<'a> {
     operation: Cow<'a, str>,
     texts: [Option<Cow<'a, str>>; 6],
 }
 
-impl<'a> Cut<'a> {
+impl<'a> TruncatedTexts<'a> {
     fn new(row: &SpanRef<'a>, left_out: &mut LeftOut) -> Self {
         Self {
             operation: left_out.name(row.operation),
@@ -159,11 +159,11 @@ impl<'a> Cut<'a> {
     }
 }
 
-/// Appends the row of a span like others, which has neither events nor links, and no
-/// status message; `false`, and there is none, where the builder does not know them.
+/// Appends the row of a recognised span, which has no events, links or status message. Returns
+/// `false` and appends nothing if the builder does not know its template.
 pub(super) fn append_repeated(
     span: &SpanView<'_>,
-    like: &Repeated,
+    like: &SharedPart,
     own: &Own<'_>,
     emitter: &EmitterPlaces,
     builder: &mut SpanBatchBuilder,
@@ -174,7 +174,7 @@ pub(super) fn append_repeated(
     Ok(!is_too_long(&row) && builder.push_known(like.template, &row, emitter, own.values()))
 }
 
-/// The columns that are no attributes.
+/// The columns other than attributes.
 fn row<'a>(
     span: &'a SpanView<'_>,
     known: &'a Known<'_>,
@@ -260,7 +260,7 @@ fn append_inner(
 
 fn parent(bytes: &[u8]) -> Result<Option<SpanId>, Invalid> {
     match bytes.len() {
-        // All zero stands for none, too: some senders fill the field always.
+        // Zero means none, too, because some senders always set the field.
         0 | SpanId::LEN => Ok(SpanId::from_bytes(bytes)),
         _ => Err(Invalid::Parent),
     }
@@ -272,7 +272,7 @@ fn kind(number: i32) -> Kind {
         Ok(SpanKind::Client) => Kind::Client,
         Ok(SpanKind::Producer) => Kind::Producer,
         Ok(SpanKind::Consumer) => Kind::Consumer,
-        // `trace.proto`: unspecified may be taken as internal.
+        // `trace.proto`: unspecified may be treated as internal.
         Ok(SpanKind::Internal | SpanKind::Unspecified) | Err(_) => Kind::Internal,
     }
 }
@@ -285,8 +285,8 @@ fn status(number: i32) -> Status {
     }
 }
 
-/// The name of what failed. An exception that was recorded on a span which did
-/// not fail was handled, and is no error.
+/// The name of the error. A recorded exception is no error if the span did not fail, because it was
+/// handled.
 fn error<'a>(status: Status, known: &'a Known<'_>, span: &'a SpanView<'_>) -> Option<&'a str> {
     if status == Status::Error {
         let thrown = || {
@@ -303,12 +303,12 @@ fn error<'a>(status: Status, known: &'a Known<'_>, span: &'a SpanView<'_>) -> Op
     }
 }
 
-/// Times past the year 2262 stay there.
+/// Times after the year 2262 are capped.
 fn nanoseconds(unix_nano: u64) -> i64 {
     i64::try_from(unix_nano).unwrap_or(i64::MAX)
 }
 
-/// Negative where the clock jumped; zero where no end was sent.
+/// Negative if the clock jumped; zero if no end was sent.
 fn duration(start_unix_nano: u64, end_unix_nano: u64) -> i64 {
     if end_unix_nano == 0 {
         return 0;

@@ -1,5 +1,5 @@
-//! Fields that are not known here, and yet may hold spans: an exporter that writes them shall
-//! not hear that its spans are stored.
+//! Finds spans in unknown fields. An exporter that writes them must not be told that they are
+//! stored.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::protobuf::{Payload, Reader};
 
-/// Messages in messages that are looked into.
+/// Maximum depth of nested messages that are searched.
 const DEPTH: u32 = 6;
 
-/// How many messages in these bytes look like spans: their first two or three fields hold ids.
+/// Number of messages in these bytes that look like spans: their first two or three fields are ids.
 pub(crate) fn spans_in_protobuf(bytes: &[u8]) -> u64 {
     count(bytes, DEPTH)
 }
@@ -29,19 +29,19 @@ fn count(bytes: &[u8], depth: u32) -> u64 {
                 }
             }
             Ok(None) => break,
-            // It is no message.
+            // Not a message.
             Err(_) => return 0,
         }
     }
     if has_trace && has_id { 1 } else { inside }
 }
 
-/// How many objects in this JSON look like spans.
+/// Number of objects in this JSON that look like spans.
 pub(crate) fn spans_in_json(text: &str) -> u64 {
     serde_json::from_str::<SpansIn>(text).map_or(0, |found| found.0)
 }
 
-/// A name without what senders write differently: `resource_spans`, `ResourceSpans`.
+/// A normalised name: senders write `resource_spans` or `ResourceSpans`.
 pub(crate) fn plain_name(name: &str) -> String {
     name.chars().filter(|c| *c != '_').map(|c| c.to_ascii_lowercase()).collect()
 }

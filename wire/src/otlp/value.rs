@@ -1,4 +1,4 @@
-//! Attribute values as OTLP has them, their texts where they lie.
+//! OTLP attribute values with borrowed texts.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use super::known::{Note, note};
 /// An `AnyValue`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) enum Any<'a> {
-    /// No value, or an index into a table that only profiles carry.
+    /// No value, or an index into a table that only profiles have.
     #[default]
     Nothing,
     Text(&'a str),
@@ -31,15 +31,15 @@ pub(crate) enum Any<'a> {
 #[derive(Clone)]
 pub(crate) struct Pair<'a> {
     pub(crate) key: &'a str,
-    /// What the key says of the value.
+    /// The function for values of this key.
     pub(super) note: Option<Note>,
     pub(crate) value: Value<'a>,
 }
 
 impl<'a> Pair<'a> {
-    /// The attribute with this key, which is looked at once a request.
+    /// An attribute with this key, which is looked up once for each request.
     pub(crate) fn new(key: &'a str, value: Any<'a>, keys: &mut Keys<'a>) -> Self {
-        // What is a text already is valid.
+        // A `str` is always valid UTF-8.
         let note = keys.look_up(key.as_bytes()).ok().and_then(|(_, note)| note);
         Self { key, note, value: value.into() }
     }
@@ -51,7 +51,7 @@ impl fmt::Debug for Pair<'_> {
     }
 }
 
-/// An attribute's value as the column will have it.
+/// An attribute's value as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value<'a> {
     Text(&'a str),
@@ -84,13 +84,13 @@ impl<'a> From<Any<'a>> for Value<'a> {
             Any::Int(number) => Self::Int(number),
             Any::Double(number) => Self::Double(number),
             Any::Bytes(bytes) => Self::Bytes(STANDARD.encode(bytes)),
-            // Arrays and maps, and what carries no value at all (`null`).
+            // Arrays, maps, and missing values (`null`).
             other => Self::Json(json(other).to_string()),
         }
     }
 }
 
-/// The depth is bounded by the decoders, at about a hundred.
+/// The decoders limit the depth to about a hundred.
 fn json(any: Any<'_>) -> Json {
     match any {
         Any::Nothing => Json::Null,
@@ -107,7 +107,7 @@ fn json(any: Any<'_>) -> Json {
     }
 }
 
-/// JSON has no such numbers; protobuf's JSON writes them as these texts.
+/// JSON has no such numbers. Protobuf's JSON writes these texts.
 fn not_finite(number: f64) -> &'static str {
     if number.is_nan() {
         "NaN"
@@ -150,7 +150,7 @@ impl<'a> From<&'a KeyValue> for Pair<'a> {
     }
 }
 
-/// The value as an integer; some senders write numbers as texts.
+/// The value as an integer. Some senders write numbers as texts.
 pub(crate) fn integer(value: AttributeRef<'_>) -> Option<i64> {
     match value {
         AttributeRef::Int(number) => Some(number),

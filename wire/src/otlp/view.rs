@@ -1,4 +1,4 @@
-//! A request's messages, their texts where they lie in it.
+//! Views of a request's messages with borrowed texts.
 
 use std::ops::Range;
 
@@ -9,8 +9,8 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use super::keys::Keys;
 use super::value::Pair;
 
-/// A `Span`. One is used for all spans of a request, so that its lists are
-/// allocated once and its keys known from the span before.
+/// A `Span`. One view is reused for all spans of a request, so that its lists are allocated once
+/// and keys are known from the previous span.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct SpanView<'a> {
     pub(crate) trace_id: &'a [u8],
@@ -27,16 +27,16 @@ pub(crate) struct SpanView<'a> {
     pub(crate) dropped_events_count: u32,
     pub(crate) links: Vec<LinkView<'a>>,
     pub(crate) dropped_links_count: u32,
-    /// Attributes, events and links that were not read, being more than a span may have.
+    /// Number of attributes, events and links beyond the limits, which were not decoded.
     pub(crate) attributes_beyond: usize,
     pub(crate) events_beyond: usize,
     pub(crate) links_beyond: usize,
     pub(crate) status_message: &'a str,
     pub(crate) status_code: i32,
-    /// What OTLP 0.x had instead: anything but zero is an error, where nothing newer says
+    /// The status of OTLP 0.x: any value but zero is an error, unless the newer field says
     /// otherwise.
     pub(crate) old_status_code: u64,
-    /// Attributes of events and links, which name them by their places.
+    /// Attributes of events and links, which refer to them by index.
     pub(crate) inner: Vec<Pair<'a>>,
     pub(crate) keys: Keys<'a>,
 }
@@ -76,7 +76,7 @@ pub(crate) struct ScopeView<'a> {
 }
 
 impl SpanView<'_> {
-    /// Makes it that of a span with no field set.
+    /// Resets the view to a span without fields.
     pub(crate) fn clear(&mut self) {
         let Self { attributes, events, links, inner, .. } = self;
         attributes.clear();

@@ -1,4 +1,4 @@
-//! What is particular to the binary protocol.
+//! The binary protocol.
 
 use super::{Field, Message, Reader, ThriftError, Type};
 
@@ -24,7 +24,7 @@ fn kind(number: u8) -> Result<Type, ThriftError> {
     })
 }
 
-/// A message's beginning, "strict" with a version or, older, without.
+/// A message's header: "strict" with a version, or the older form without.
 pub(super) fn message<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, ThriftError> {
     let first = reader.i32()?;
     let message = if first < 0 {
@@ -39,7 +39,7 @@ pub(super) fn message<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, Thrift
         let name = reader.take(length)?;
         Message { name, kind: reader.byte()? }
     };
-    // The sequence number, by which replies find their calls.
+    // The sequence number, which relates replies to calls.
     reader.i32()?;
     Ok(message)
 }
@@ -54,7 +54,7 @@ pub(super) fn field(reader: &mut Reader<'_>) -> Result<Option<Field>, ThriftErro
 pub(super) fn list(reader: &mut Reader<'_>) -> Result<(Type, i64), ThriftError> {
     let number = reader.byte()?;
     let length = reader.i32()?;
-    // Some writers give empty lists no type.
+    // Some writers set no type for empty lists.
     let kind = if length == 0 { Type::Byte } else { kind(number)? };
     Ok((kind, length.into()))
 }

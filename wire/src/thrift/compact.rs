@@ -1,4 +1,4 @@
-//! What is particular to the compact protocol.
+//! The compact protocol.
 
 use super::{Field, LastField, Message, Reader, ThriftError, Type};
 
@@ -39,14 +39,14 @@ fn varint(reader: &mut Reader<'_>) -> Result<u64, ThriftError> {
     Err(ThriftError::Overlong)
 }
 
-/// The compact protocol's part of a reader.
+/// The reader's methods for the compact protocol.
 impl<'a> Reader<'a> {
     pub(super) fn compact_message(&mut self) -> Result<Message<'a>, ThriftError> {
         let [id, version_and_kind] = self.fixed()?;
         if id != PROTOCOL_ID || version_and_kind & 0x1f != VERSION {
             return Err(ThriftError::Message);
         }
-        // The sequence number, by which replies find their calls.
+        // The sequence number, which relates replies to calls.
         varint(self)?;
         Ok(Message { name: self.bytes()?, kind: version_and_kind >> 5 })
     }
@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
             15 => self.compact_length()?,
             short => short.into(),
         };
-        // Some writers give empty lists no type.
+        // Some writers set no type for empty lists.
         let kind = if length == 0 { Type::Byte } else { kind(header & 0x0f)? };
         Ok((kind, length))
     }

@@ -1,29 +1,26 @@
-//! Apache Thrift, read without schema: the binary and the compact protocol
-//! (Thrift specification, `doc/specs/thrift-binary-protocol.md` and
-//! `thrift-compact-protocol.md`).
+//! Reads Apache Thrift without a schema: the binary and the compact protocol (Thrift specification,
+//! `doc/specs/thrift-binary-protocol.md` and `thrift-compact-protocol.md`).
 //!
-//! A decoder asks for a struct's fields one by one and reads or skips each.
-//! Nothing is allocated here; texts and bytes are slices of the input. What the
-//! input claims is believed only as far as there are bytes left: every element
-//! of a list takes at least one. Nesting is bounded, and so is the stack.
+//! A decoder requests a struct's fields one by one, and reads or skips each. Nothing is allocated;
+//! texts and bytes are slices of the input. Claimed lengths are limited by the remaining bytes,
+//! because every element takes at least one. The depth of nesting is limited, and so is the stack.
 
 mod binary;
 mod compact;
 
-/// Deepest nesting of structs and containers that is skipped over. What is sent
-/// in spans is five deep.
+/// Maximum depth of structs and containers that are skipped. Spans use five levels.
 const MAX_DEPTH: usize = 32;
 
-/// How thrift is written.
+/// The protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// Fixed widths, big-endian.
     Binary,
-    /// Variable lengths; fields as differences.
+    /// Variable lengths; field numbers as differences.
     Compact,
 }
 
-/// What follows.
+/// The type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Type {
     Bool,
@@ -32,7 +29,7 @@ pub(crate) enum Type {
     I32,
     I64,
     Double,
-    /// Text or bytes: the wire does not tell.
+    /// Text or bytes, which Thrift does not distinguish.
     Binary,
     Struct,
     Map,
@@ -41,19 +38,19 @@ pub(crate) enum Type {
     Uuid,
 }
 
-/// A field of a struct: its value comes next.
+/// A field of a struct. Its value follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Field {
     pub(crate) id: i16,
     pub(crate) kind: Type,
 }
 
-/// The number of the field before, which the compact protocol counts from. A
-/// decoder keeps one for each struct that it is in.
+/// The previous field's number, to which the compact protocol refers. A decoder keeps one for each
+/// open struct.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LastField(i16);
 
-/// The beginning of a message: a call of a service.
+/// The header of a message, which is a call of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Message<'a> {
     /// The method's name.
@@ -62,7 +59,7 @@ pub(crate) struct Message<'a> {
     pub(crate) kind: u8,
 }
 
-/// Why bytes are no thrift.
+/// Why bytes are not valid Thrift.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ThriftError {
     #[error("it ends in the middle of a value")]
@@ -81,13 +78,13 @@ pub(crate) enum ThriftError {
     Unexpected,
 }
 
-/// Reads thrift from the front of some bytes. A clone reads on from the same
-/// place by itself.
+/// Reads Thrift from the start of some bytes. A clone continues independently from the same
+/// position.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
     protocol: Protocol,
-    /// The value of a boolean field, where it came with the field's header.
+    /// The value of a boolean field, if it was part of the field's header.
     inline: Option<bool>,
 }
 
@@ -96,12 +93,12 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, protocol, inline: None }
     }
 
-    /// Bytes not yet read.
+    /// Number of remaining bytes.
     pub(crate) const fn left(&self) -> usize {
         self.rest.len()
     }
 
-    /// The beginning of a message.
+    /// The header of a message.
     pub(crate) fn message(&mut self) -> Result<Message<'a>, ThriftError> {
         match self.protocol {
             Protocol::Binary => binary::message(self),
@@ -109,7 +106,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next field of the struct that is being read; `None` at its end.
+    /// The next field of the current struct; `None` at its end.
     pub(crate) fn field(&mut self, last: &mut LastField) -> Result<Option<Field>, ThriftError> {
         match self.protocol {
             Protocol::Binary => binary::field(self),
@@ -117,7 +114,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The type of a list's or set's elements, and their number.
+    /// The element type and length of a list or set.
     pub(crate) fn list(&mut self) -> Result<(Type, usize), ThriftError> {
         let (kind, length) = match self.protocol {
             Protocol::Binary => binary::list(self)?,
@@ -126,7 +123,7 @@ impl<'a> Reader<'a> {
         Ok((kind, self.count(length)?))
     }
 
-    /// The types of a map's keys and values, and the number of its entries.
+    /// The types of a map's keys and values, and the number of entries.
     fn map(&mut self) -> Result<Option<(Type, Type, usize)>, ThriftError> {
         let header = match self.protocol {
             Protocol::Binary => binary::map(self)?,
@@ -180,14 +177,13 @@ impl<'a> Reader<'a> {
         self.take(length)
     }
 
-    /// Text. Senders of old clients put anything into texts; what is no UTF-8
-    /// is replaced, so that the rest of the span is kept.
+    /// A text. Old clients write arbitrary bytes. Invalid UTF-8 is replaced, so that the rest of
+    /// the span is kept.
     pub(crate) fn text(&mut self) -> Result<String, ThriftError> {
         Ok(String::from_utf8_lossy(self.bytes()?).into_owned())
     }
 
-    /// The structs of a list, each read by `read`; elements of another type are
-    /// stepped over.
+    /// Decodes the structs of a list with `read`. Elements of another type are skipped.
     pub(crate) fn structs<T>(
         &mut self,
         read: fn(&mut Self) -> Result<T, ThriftError>,
@@ -204,7 +200,7 @@ impl<'a> Reader<'a> {
         Ok(all)
     }
 
-    /// Steps over a value.
+    /// Skips a value.
     pub(crate) fn skip(&mut self, kind: Type) -> Result<(), ThriftError> {
         self.skip_within(kind, MAX_DEPTH)
     }
@@ -253,7 +249,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A number of elements, each of which takes at least one byte.
+    /// A number of elements. Each takes at least one byte.
     fn count(&self, length: i64) -> Result<usize, ThriftError> {
         let left = self.rest.len();
         let count = usize::try_from(length).ok().filter(|count| *count <= left);

@@ -1,8 +1,7 @@
-//! Version 2 as JSON (`zipkin2-api.yaml`), and what it has in common with
-//! version 1.
+//! Version 2 as JSON (`zipkin2-api.yaml`), and what it shares with version 1.
 //!
-//! More is accepted than the specification demands: numbers as texts, tags of
-//! any type, `null` for "not set". Unknown names are ignored.
+//! Variations are accepted: numbers as texts, tags of any type, and `null` for unset fields.
+//! Unknown names are ignored.
 
 use std::fmt;
 
@@ -45,7 +44,7 @@ struct JsonSpan {
     debug: Option<bool>,
     #[serde(default)]
     shared: Option<bool>,
-    /// Only version 1 has it.
+    /// Only version 1 has this member.
     #[serde(default)]
     binary_annotations: Option<IgnoredAny>,
 }
@@ -69,7 +68,7 @@ struct JsonAnnotation {
     value: String,
 }
 
-/// A whole number, in whichever way a sender writes it.
+/// An integer in any notation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Micros(pub(super) i64);
 
@@ -87,14 +86,14 @@ impl<'de> Deserialize<'de> for Micros {
 fn whole(number: &Number) -> Option<i64> {
     let exact = number.as_i64().or_else(|| number.as_u64().map(|_| i64::MAX));
     exact.or_else(|| {
-        // Some senders compute with doubles; below 2^53 they lose nothing.
+        // Some senders use doubles, which are exact below 2^53.
         let number = number.as_f64().filter(|number| number.abs() < 9_007_199_254_740_992.0)?;
         #[expect(clippy::cast_possible_truncation, reason = "its range was checked")]
         Some(number as i64)
     })
 }
 
-/// Tags in the order in which they came.
+/// Tags in their original order.
 struct Tags(Attributes);
 
 impl<'de> Deserialize<'de> for Tags {
@@ -119,7 +118,7 @@ impl<'de> Deserialize<'de> for Tags {
     }
 }
 
-/// Tags are texts by specification, and by some senders anything.
+/// Tags should be texts, but some senders use other types.
 pub(super) fn attribute_value(value: Value) -> AttributeValue {
     match value {
         Value::String(text) => AttributeValue::String(text),
@@ -133,7 +132,7 @@ pub(super) fn attribute_value(value: Value) -> AttributeValue {
     }
 }
 
-/// Reads a list of spans, each by itself.
+/// Decodes a list of spans, each separately.
 pub(super) fn each<'a, T: Deserialize<'a>>(
     body: &'a [u8],
     spans: &mut Spans,
@@ -153,7 +152,7 @@ pub(super) fn each<'a, T: Deserialize<'a>>(
     Ok(())
 }
 
-/// Reads a list of spans of version 2.
+/// Decodes a list of version 2 spans.
 pub(super) fn read(body: &[u8], spans: &mut Spans) -> Result<(), DecodeError> {
     each(body, spans, |span: JsonSpan, spans| {
         if span.binary_annotations.is_some() {
@@ -191,7 +190,7 @@ impl JsonSpan {
     }
 }
 
-/// The endpoint, where any part of it is there.
+/// The endpoint, with any of its parts.
 pub(super) fn endpoint(json: Option<JsonEndpoint>) -> Endpoint {
     json.map(|json| {
         Endpoint::new(json.service_name, json.ipv4, json.ipv6, json.port.map(|port| port.0))

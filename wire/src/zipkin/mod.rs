@@ -1,11 +1,9 @@
-//! Zipkin: both versions of its span, in each way that they are written
-//! (zipkin-api: `zipkin-api.yaml`, `zipkin2-api.yaml`, `zipkin.proto`,
-//! `zipkinCore.thrift`), to span batches.
+//! Zipkin: both versions of its span in all encodings (zipkin-api: `zipkin-api.yaml`,
+//! `zipkin2-api.yaml`, `zipkin.proto`, `zipkinCore.thrift`) to span batches.
 //!
-//! What a tracer calls a span may be two rows here: where client and server
-//! report under one id, as Zipkin's tracers do, the server's row gets an id of
-//! its own ([`spanwise_model::SpanId::receiving_half`]) and the client's row as
-//! its parent.
+//! One Zipkin span may become two rows. Zipkin's tracers report client and server under one id.
+//! Then the server's row gets its own id ([`spanwise_model::SpanId::receiving_half`]), and the
+//! client's row becomes its parent.
 
 mod json;
 mod protobuf;
@@ -19,12 +17,12 @@ use crate::mistaken::Taken;
 use crate::otlp::{Decoded, Invalid, Limits};
 use crate::rows::{DecodeError, Rows};
 
-/// How spans are written.
+/// The encoding of spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Version 1, a JSON list.
     V1Json,
-    /// Version 1, a thrift list in the binary protocol.
+    /// Version 1, a Thrift list in the binary protocol.
     V1Thrift,
     /// Version 2, a JSON list.
     V2Json,
@@ -43,14 +41,13 @@ impl Format {
     }
 }
 
-/// Reads a list of spans. Those that have no time at all are taken to have
-/// begun when they arrived, at `arrived_unix_nano`, and say so in the attribute
-/// `zipkin.timestamp_missing`.
+/// Decodes a list of spans. Spans without any time start at `arrived_unix_nano`, and are marked
+/// with the attribute `zipkin.timestamp_missing`.
 ///
 /// # Errors
-/// Where the bytes are no such list (also where not one span of it could be
-/// read), or more than the limits allow. Single spans that are wrong are
-/// counted in [`Decoded::rejections`] instead, and the others kept.
+/// If the bytes are not such a list (or not a single span could be decoded), or a limit is
+/// exceeded. Single invalid spans are counted in [`Decoded::rejections`] instead, and the others
+/// are kept.
 pub fn decode(
     format: Format,
     body: &[u8],
@@ -67,10 +64,10 @@ pub fn decode(
     read.and_then(|()| spans.into_rows().finish()).map_err(|error| error.with_hint(body, taken))
 }
 
-/// Takes the spans of a thrift list of version 1 that has been seen to be one.
+/// Adds the spans of a version 1 Thrift list that has been checked to be valid Thrift.
 pub(crate) use v1::thrift::read_list as read_thrift_list;
 
-/// Where decoders put what they read.
+/// Collects decoded spans.
 pub(crate) struct Spans {
     rows: Rows,
     arrived_unix_nano: i64,
@@ -107,18 +104,17 @@ impl Spans {
     }
 }
 
-/// A trace id in 1 to 32 hexadecimal digits; shorter ones are 64-bit ids, or
-/// have lost their leading zeros.
+/// A trace id with 1 to 32 hexadecimal digits. Shorter ones are 64-bit ids, or lack leading zeros.
 fn trace_id(text: &str) -> Result<TraceId, Invalid> {
     padded::<16>(text).and_then(|id| TraceId::from_bytes(&id)).ok_or(Invalid::Trace)
 }
 
-/// A span id in 1 to 16 hexadecimal digits.
+/// A span id with 1 to 16 hexadecimal digits.
 fn span_id(text: &str) -> Result<SpanId, Invalid> {
     padded::<8>(text).and_then(|id| SpanId::from_bytes(&id)).ok_or(Invalid::Span)
 }
 
-/// A parent's id; none, or all zeros, for a root.
+/// A parent's id. Missing or zero for a root.
 fn parent_id(text: Option<&str>) -> Result<Option<SpanId>, Invalid> {
     match text {
         None | Some("") => Ok(None),

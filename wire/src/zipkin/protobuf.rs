@@ -34,7 +34,7 @@ struct SpanProto {
     remote_endpoint: Option<EndpointProto>,
     #[prost(message, repeated, tag = "10")]
     annotations: Vec<AnnotationProto>,
-    /// A map on the wire is a list of its entries; so they keep their order.
+    /// Declared as a list of entries, which is the same on the wire and keeps the order.
     #[prost(message, repeated, tag = "11")]
     tags: Vec<TagProto>,
     #[prost(bool, tag = "12")]
@@ -71,7 +71,7 @@ struct TagProto {
     value: String,
 }
 
-/// Reads a `ListOfSpans`.
+/// Decodes a `ListOfSpans`.
 pub(super) fn read(body: &[u8], spans: &mut Spans) -> Result<(), DecodeError> {
     let mut reader = Reader::new(body);
     let (format, mut index) = (spans.rows.format(), 0);
@@ -161,7 +161,7 @@ const fn kind(number: i32) -> Option<Kind> {
     }
 }
 
-/// Zero is "not known".
+/// Zero means unknown.
 fn micros(number: u64) -> Option<i64> {
     (number != 0).then(|| i64::try_from(number).unwrap_or(i64::MAX))
 }

@@ -1,4 +1,4 @@
-//! A span of Zipkin's second version, and the row that it becomes.
+//! Converts a Zipkin version 2 span to a row.
 
 use serde_json::{Map, Value};
 use spanwise_model::{
@@ -6,12 +6,12 @@ use spanwise_model::{
 };
 
 use super::json::attribute_value;
-use crate::tags::Said;
+use crate::tags::FieldTags;
 
-/// Service of spans that name none (OpenTelemetry resource conventions).
+/// The service of spans without one (OpenTelemetry resource conventions).
 const UNKNOWN_SERVICE: &str = "unknown_service";
 
-/// A span as its sender sees it.
+/// A decoded span.
 #[derive(Debug, Clone)]
 pub(super) struct ZipkinSpan {
     pub(super) trace_id: TraceId,
@@ -30,24 +30,24 @@ pub(super) struct ZipkinSpan {
     pub(super) shared: bool,
 }
 
-/// Something that happened at one moment.
+/// A timestamped annotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Annotation {
     pub(super) timestamp_micros: i64,
     pub(super) value: String,
 }
 
-/// A service and where it was reached; each part may be missing.
+/// A service and its address. Each part may be missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Endpoint {
     pub(super) service: Option<String>,
-    /// IPv4 or IPv6, the first where a sender gives both.
+    /// IPv4 or IPv6; the first if a sender has both.
     pub(super) address: Option<String>,
     pub(super) port: Option<u16>,
 }
 
 impl Endpoint {
-    /// The endpoint with these parts; empty texts and port 0 are not known.
+    /// An endpoint. Empty texts and port 0 mean unknown.
     pub(super) fn new(
         service: Option<String>,
         ipv4: Option<String>,
@@ -62,8 +62,7 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint with addresses as bytes: of another length, or all zero,
-    /// they are not known.
+    /// An endpoint with addresses as bytes. Addresses of another length or of zeros are unknown.
     pub(super) fn of_bytes(
         service: Option<String>,
         ipv4: &[u8],
@@ -82,7 +81,7 @@ impl Endpoint {
 }
 
 impl ZipkinSpan {
-    /// A span with these ids and nothing else known.
+    /// A span with these ids and nothing else.
     pub(super) const fn new(trace_id: TraceId, id: SpanId, parent_id: Option<SpanId>) -> Self {
         Self {
             trace_id,
@@ -101,18 +100,16 @@ impl ZipkinSpan {
         }
     }
 
-    /// The row. Attributes keep their names; endpoints become those that
-    /// OpenTelemetry has for them.
+    /// The row. Attributes keep their names. Endpoints become OpenTelemetry's attributes.
     pub(super) fn into_row(self, arrived_unix_nano: i64) -> Span {
         let kind = self.kind.unwrap_or(Kind::Internal);
         let is_receiving_half = self.is_receiving_half();
-        let mut said = Said::default();
+        let mut said = FieldTags::default();
         let mut attributes: Attributes = Vec::with_capacity(self.tags.len() + 4);
         for (key, value) in self.tags {
             attributes.extend(said.take(key, value));
         }
-        // A client's own port, where one is given, is that of the service it
-        // belongs to and not that of the connection.
+        // A client's own port is that of its service, not that of the connection.
         let local_port = self.local.port.filter(|_| kind != Kind::Client);
         put_text(&mut attributes, "network.local.address", self.local.address);
         put_port(&mut attributes, "network.local.port", local_port);
@@ -132,8 +129,8 @@ impl ZipkinSpan {
             }
         };
         let (span_id, parent_span_id) = if is_receiving_half {
-            // Its parent's parent is known by the other half; where that one
-            // never comes, it is known here.
+            // The other half knows the parent's parent. If that half never arrives, this attribute
+            // does.
             let above = self.parent_id.map(|id| id.to_string());
             put_text(&mut attributes, "zipkin.parent_id", above);
             (self.id.receiving_half(), Some(self.id))
@@ -162,7 +159,7 @@ impl ZipkinSpan {
         row
     }
 
-    /// Whether this is the half of a shared span that the called side reports.
+    /// Whether this is the called side's half of a shared span.
     fn is_receiving_half(&self) -> bool {
         // The calling side began the span, whatever its tracer says.
         self.shared && !matches!(self.kind, Some(Kind::Client | Kind::Producer))
@@ -180,9 +177,8 @@ impl From<Annotation> for Event {
     }
 }
 
-/// An event of OpenTelemetry, which its exporters write as the annotation
-/// `"name":{"key":"value"}`, some with braces around ("OpenTelemetry to Zipkin
-/// Transformation", "Events").
+/// An OpenTelemetry event. Its exporters write it as an annotation `"name":{"key":"value"}`, some
+/// with additional braces ("OpenTelemetry to Zipkin Transformation", "Events").
 fn opentelemetry_event(annotation: &str) -> Option<(String, Attributes)> {
     let read: Map<String, Value> = match annotation.as_bytes().first() {
         Some(b'"') => serde_json::from_str(&format!("{{{annotation}}}")).ok()?,
@@ -199,7 +195,7 @@ fn opentelemetry_event(annotation: &str) -> Option<(String, Attributes)> {
     }
 }
 
-/// Times past the year 2262 stay there.
+/// Times after the year 2262 are capped.
 pub(super) const fn nanoseconds(micros: i64) -> i64 {
     micros.saturating_mul(1000)
 }

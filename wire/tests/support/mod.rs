@@ -1,4 +1,4 @@
-//! What tests of several formats use.
+//! Helpers for tests of several formats.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
 
 use spanwise_model::{Span, SpanBatch};

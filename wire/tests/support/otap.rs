@@ -3,10 +3,10 @@
 use bytes::{Buf, Bytes};
 use prost::Message;
 
-/// With plain buffers.
+/// With uncompressed buffers.
 pub const PLAIN: &str = "plain.otap.zst";
 
-/// The same with buffers that Arrow compresses.
+/// Both streams; the second has buffers compressed by Arrow.
 pub const NAMES: [&str; 2] = [PLAIN, "compressed.otap.zst"];
 
 /// One batch in both protocols.

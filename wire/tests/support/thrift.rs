@@ -1,6 +1,6 @@
-//! Writes thrift: the counterpart of what is tested.
+//! Writes Thrift, the counterpart of the tested reader.
 
-/// A value of a schema that only the test knows.
+/// A value whose schema only the test knows.
 #[derive(Debug, Clone)]
 pub enum Value {
     Bool(bool),
@@ -9,7 +9,7 @@ pub enum Value {
     I64(i64),
     Double(f64),
     Bytes(Vec<u8>),
-    /// Elements are of one kind.
+    /// All elements have one type.
     List(Vec<Value>),
     /// Fields by number, ascending.
     Struct(Vec<(i16, Value)>),

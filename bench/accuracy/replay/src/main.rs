@@ -1,6 +1,5 @@
-//! Brings rows to a server as an agent does: what `accuracy.py --replay` makes
-//! of recorded spans. No receiver but the agents' takes rows that say where in a
-//! process they were seen.
+//! Sends rows to a server like an agent, for `accuracy.py --replay`. Only the agents' receiver
+//! accepts rows that say where in a process they were captured.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _};
@@ -15,10 +14,10 @@ use spanwise_model::{
 use spanwise_wire::flight::{Origin, Upload};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// As many rows as an agent under load sends at once.
+/// About as many rows as a busy agent sends at once.
 const ROWS: usize = 4096;
 
-/// Reads rows as JSON, one a line, from standard input, and sends them.
+/// Reads rows as JSON from standard input, one on each line, and sends them.
 #[derive(Debug, Parser)]
 struct Flags {
     /// The server's port for agents.
@@ -26,7 +25,7 @@ struct Flags {
     server: String,
 }
 
-/// A row, as far as an agent could have known it.
+/// The parts of a row that an agent could know.
 #[derive(Debug, serde::Deserialize)]
 struct Line {
     id: String,
@@ -38,7 +37,7 @@ struct Line {
     operation: String,
     start_unix_nano: i64,
     duration_nano: i64,
-    /// Requests served have one of their own each.
+    /// Each served request has its own fragment.
     fragment: Option<u64>,
     /// Both sides of a hop have the same two numbers.
     sequences: Option<(u32, u32)>,
@@ -65,7 +64,7 @@ impl Line {
         span.fragment_id = self.fragment;
         span.request_tcp_seq = self.sequences.map(|(request, _)| request);
         span.response_tcp_seq = self.sequences.map(|(_, response)| response);
-        // So an agent says that a call may belong to several requests.
+        // This is how an agent reports that a call may belong to several requests.
         span.evidence = (capture == Capture::ClientProcess).then_some(Evidence::Ambiguous);
         let text = |(key, value)| (key, AttributeValue::String(value));
         span.attributes = self.attributes.into_iter().map(text).collect();

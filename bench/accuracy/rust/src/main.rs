@@ -1,9 +1,8 @@
-//! The program of Rust in the bench of accuracy: hyper on tokio's threads, on
-//! both sides.
+//! The Rust program of the accuracy benchmark: hyper on tokio's threads, on both sides.
 //!
-//! Serves `/r/TOKEN`, makes calls to `/leaf/TOKEN`, and notes in a file which of
-//! its calls were made for which request. What to do is said by the environment,
-//! as for the other programs (`../python/program.py`).
+//! It serves `/r/TOKEN`, calls `/leaf/TOKEN`, and writes to a file which of its calls were made for
+//! which request. Its parameters come from the environment, as in the other programs
+//! (`../python/program.py`).
 
 use std::convert::Infallible;
 use std::env;
@@ -28,20 +27,20 @@ use rand::RngExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-/// Rounds of a hash: a little processor time, as a handler takes.
+/// Rounds of a hash, to use a little processor time like a handler.
 const WORK_ROUNDS: u64 = 4096;
 const LONGEST_PAUSE_MICROS: u64 = 2000;
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(5);
 
 type Body = Empty<Bytes>;
 
-/// How the leaf is called.
+/// How to call the leaf.
 enum Calls {
-    /// HTTP/1, from a pool.
+    /// HTTP/1 from a pool.
     Pooled(Box<Client<HttpConnector, Body>>),
-    /// HTTP/1, a connection for each call.
+    /// HTTP/1 with a new connection for each call.
     Fresh,
-    /// HTTP/2, all calls on one connection.
+    /// HTTP/2 with all calls on one connection.
     Shared(conn::http2::SendRequest<Body>),
 }
 
@@ -70,7 +69,7 @@ fn token() -> String {
 }
 
 impl Program {
-    /// Writes down which calls were made for which request.
+    /// Records which calls were made for which request.
     fn note(&self, request: &str, made: &[String]) -> anyhow::Result<()> {
         let line = format!("{request} {}\n", made.join(" "));
         let mut truth = self.truth.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,7 +130,7 @@ impl Program {
     }
 }
 
-/// Calls for no request, as a refresh of a cache makes them.
+/// Background calls, like a cache refresh.
 async fn in_background(program: Arc<Program>) {
     loop {
         let token = token();

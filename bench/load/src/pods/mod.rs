@@ -1,8 +1,7 @@
-//! The second profile: services in several pods each, as instrumented by several
-//! teams. What a span has is less alike than in a [shop](crate::Profile::Shop):
-//! resources carry Kubernetes' labels and the image's digest, attributes are
-//! identifiers in hexadecimal, statements with their values in them, whole URLs and
-//! many user agents, and what fails brings a stack trace.
+//! The second profile: services with several pods, instrumented by several teams. Spans are more
+//! varied than in a [shop](crate::Profile::Shop): resources contain Kubernetes labels and the
+//! image's digest; attributes are hexadecimal identifiers, statements with values, whole URLs and
+//! many user agents; and errors have stack traces.
 
 mod resource;
 mod span;
@@ -14,22 +13,22 @@ pub(crate) use span::{attributes, exception, statement_name};
 
 use crate::random::Random;
 
-/// Pods of a service, at most.
+/// Maximum pods of a service.
 pub(crate) const MOST_PODS: usize = 9;
 
-/// Pods of a service: two at least.
+/// Number of pods of a service, at least two.
 pub(crate) const fn pods(service: usize) -> usize {
     2 + (service * 5 + 3) % (MOST_PODS - 1)
 }
 
-/// Which of a service's pods answers: balancers are not quite even.
+/// The pod that serves a request. Load balancing is not quite even.
 pub(crate) const fn pod(random: &mut Random, service: usize) -> usize {
     let count = pods(service) as u64;
     if random.chance(0.7) { random.below(count) as usize } else { random.skewed(count) as usize }
 }
 
-/// One of so many, of which the first come most often (Zipf's law, about): the
-/// probability of the n-th goes as 1/n.
+/// A number below `count` with a Zipf-like distribution: the probability of the n-th is
+/// proportional to 1/n.
 pub(crate) fn zipf(random: &mut Random, count: u64) -> u64 {
     let most = (count as f64 + 1.0).ln();
     ((random.unit() * most).exp() as u64).clamp(1, count) - 1

@@ -1,5 +1,5 @@
-//! The resource of a pod: what the operator's resource detectors and the Collector's
-//! `k8sattributes` processor say of it.
+//! The resource of a pod: the attributes from resource detectors and the Collector's
+//! `k8sattributes` processor.
 
 use crate::attributes::Attributes;
 use crate::ids::{Hex, Time, Uuid};
@@ -12,7 +12,7 @@ const TEAMS: [&str; 7] =
     ["storefront", "checkout", "money", "supply", "discovery", "trust", "core"];
 const TYPES: [&str; 3] = ["m7i.2xlarge", "m7g.4xlarge", "c7i.4xlarge"];
 const NODES: u64 = 40;
-/// When pods of the last roll-outs were started.
+/// Start of the pods in the last roll-outs.
 const STARTED: i64 = 1_763_000_000_000_000_000;
 
 /// The namespace of a service.

@@ -1,4 +1,4 @@
-//! A span's name and attributes: 8 to 14 of them.
+//! A span's name and its 8 to 14 attributes.
 
 use super::resource::{address, namespace, pod_name};
 use super::stacks::Failure;
@@ -13,10 +13,10 @@ use crate::span::{
 };
 use crate::trace::{Node, Role, Trace};
 
-/// Tenants of which each user has one.
+/// Number of tenants. Each user belongs to one.
 const TENANTS: u64 = 400;
 
-/// The request's id, of all spans of a trace.
+/// The request id of all spans of a trace.
 const fn request(trace: &Trace) -> u64 {
     trace.session.rotate_left(17) ^ 0x00c0_ffee
 }
@@ -25,11 +25,11 @@ fn statement(node: &Node) -> &'static Statement {
     let store = SERVICES[node.service].store.unwrap_or(Datastore::PostgreSql);
     let statements = statements(store);
     let place = zipf(&mut Random::new(node.choice as u64), statements.len() as u64);
-    // Each service has its own frequent ones.
+    // Each service has its own frequent statements.
     &statements[(place as usize + node.service * 3) % statements.len()]
 }
 
-/// Operation and collection of the statement of a node.
+/// Operation and collection of a node's statement.
 pub(crate) fn statement_name(node: &Node) -> [&'static str; 2] {
     let Statement(operation, collection, _) = statement(node);
     [operation, collection]
@@ -223,7 +223,7 @@ fn messaging(to: &mut Attributes<'_>, trace: &Trace, node: &Node, random: &mut R
     }
 }
 
-/// What failed in a node; its stack is written.
+/// The exception in a node. Its stack trace is written to `stack`.
 pub(crate) fn exception(stack: &mut String, node: &Node, random: &mut Random) -> Exception {
     let failure = Failure::of(random);
     failure.stack(stack, node.service, random);

@@ -1,4 +1,4 @@
-//! What fails, and where: stack traces as runtimes print them.
+//! Exceptions with stack traces as the runtimes print them.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use crate::random::Random;
 use crate::runtimes::Runtime;
 use crate::services::SERVICES;
 
-/// Type and message of what fails; braces stand for an identifier.
+/// Type and message of exceptions. Braces stand for an identifier.
 const FAILURES: [(&str, &str); 12] = [
     ("java.net.SocketTimeoutException", "Read timed out"),
     ("java.lang.IllegalStateException", "stock level of {} changed during reservation"),
@@ -54,17 +54,17 @@ const ACTIONS: [&str; 16] = [
     "handle", "invoke", "execute", "apply", "fetch", "load", "send", "receive", "proceed", "run",
     "process", "call", "commit", "acquire", "decode", "dispatch",
 ];
-/// Places where a service fails.
+/// Number of places where a service fails.
 const PLACES: u64 = 14;
 
-/// What failed.
+/// An exception.
 pub(super) struct Failure {
     pub(super) kind: &'static str,
     pub(super) message: String,
 }
 
 impl Failure {
-    /// One that a service has, of which some are frequent.
+    /// An exception. Some are frequent.
     pub(super) fn of(random: &mut Random) -> Self {
         let (kind, text) = FAILURES[zipf(random, FAILURES.len() as u64) as usize];
         let message = match text.split_once("{}") {
@@ -74,7 +74,7 @@ impl Failure {
         Self { kind, message }
     }
 
-    /// Writes the stack of one of the places where the service fails.
+    /// Writes the stack trace for one of the places where the service fails.
     pub(super) fn stack(&self, into: &mut String, service: usize, random: &mut Random) {
         into.clear();
         let place = zipf(random, PLACES) + PLACES * service as u64;
@@ -82,7 +82,7 @@ impl Failure {
         let (name, runtime) = (SERVICES[service].name, SERVICES[service].runtime);
         let _ = writeln!(into, "{}: {}", self.kind, self.message);
         for depth in 0..10 + own.below(14) {
-            // The outer frames are the framework's, and those of all.
+            // The outer frames belong to the framework and are the same for all.
             let mut of_all = Random::new(runtime as u64 * 100 + depth);
             let of = if depth < 6 { &mut own } else { &mut of_all };
             let part = *of.of(&PARTS);

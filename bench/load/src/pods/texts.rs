@@ -1,4 +1,4 @@
-//! Texts of which there are many: user agents, statements, and values in both.
+//! Varied texts: user agents, statements, and their values.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ const SYSTEMS: [&str; 9] = [
     "X11; CrOS x86_64 14541.0.0",
 ];
 
-/// Writes a user agent: one of some three hundred.
+/// Writes one of about three hundred user agents.
 pub(super) fn user_agent(into: &mut String, user: u64) {
     into.clear();
     let mut random = Random::new(user ^ 0x5eed);
@@ -55,7 +55,7 @@ pub(super) fn user_agent(into: &mut String, user: u64) {
     };
 }
 
-/// A statement: operation, collection, and text, in which braces stand for values.
+/// A statement: operation, collection, and text. Braces in the text stand for values.
 pub(super) struct Statement(
     pub(super) &'static str,
     pub(super) &'static str,
@@ -116,7 +116,7 @@ const MONGO: [Statement; 4] = [
     ),
 ];
 
-/// The statements of a datastore, the most frequent first.
+/// The statements of a datastore, most frequent first.
 pub(super) const fn statements(store: Datastore) -> &'static [Statement] {
     match store {
         Datastore::PostgreSql | Datastore::MySql => &RELATIONAL,
@@ -125,7 +125,7 @@ pub(super) const fn statements(store: Datastore) -> &'static [Statement] {
     }
 }
 
-/// Writes a text with values in place of names in braces.
+/// Writes a text with values in place of the names in braces.
 pub(super) fn fill(into: &mut String, text: &str, trace: &Trace, at: i64, random: &mut Random) {
     into.clear();
     let mut rest = text;
@@ -145,7 +145,7 @@ pub(super) fn fill(into: &mut String, text: &str, trace: &Trace, at: i64, random
             "number" => write!(into, "{}", 1_000 + random.skewed(40_000_000)),
             "small" => write!(into, "{}", 1 + random.below(40)),
             "time" => write!(into, "{}", Time(at - random.skewed(86_400_000) as i64 * 1_000_000)),
-            // Is text.
+            // Plain text.
             _ => {
                 into.push('{');
                 rest = after;

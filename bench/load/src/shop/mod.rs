@@ -1,4 +1,4 @@
-//! The first profile: services in three instances, as one team instruments them.
+//! The first profile: services with three instances, instrumented by one team.
 
 mod resource;
 mod span;
@@ -6,5 +6,5 @@ mod span;
 pub(crate) use resource::resource;
 pub(crate) use span::{attributes, exception, statement_name};
 
-/// Instances of each service; each exports on its own.
+/// Instances of each service. Each exports separately.
 pub(crate) const INSTANCES: usize = 3;

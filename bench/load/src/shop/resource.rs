@@ -1,10 +1,10 @@
-//! Resources: where an instance runs, and what it is.
+//! Resources of instances.
 
 use crate::attributes::Attributes;
 use crate::random::Random;
 use crate::services::SERVICES;
 
-/// The address of an instance: that of its pod.
+/// The address of an instance's pod.
 pub(super) const fn address(service: usize, instance: usize) -> (usize, usize) {
     (service * 8 + instance, 10 + service)
 }

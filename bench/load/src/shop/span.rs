@@ -1,4 +1,4 @@
-//! A span's name and attributes: 8 to 12 of them.
+//! A span's name and its 8 to 12 attributes.
 
 use std::fmt::Write as _;
 
@@ -42,16 +42,16 @@ fn statement(node: &Node) -> [&'static str; 3] {
     statements[node.choice % statements.len()]
 }
 
-/// Operation and collection of the statement of a node.
+/// Operation and collection of a node's statement.
 pub(crate) fn statement_name(node: &Node) -> [&'static str; 2] {
     let [operation, collection, _] = statement(node);
     [operation, collection]
 }
 
-/// What failed in a node; its stack is written.
+/// The exception in a node. Its stack trace is written to `stack`.
 pub(crate) fn exception(stack: &mut String, node: &Node, random: &mut Random) -> Exception {
     let (kind, message) = *random.of(&FAILURES);
-    // Half of the libraries record the exception, too.
+    // Half of the libraries also record the exception.
     let recording = if random.chance(0.5) { Recording::Plain } else { Recording::Not };
     let (function, file) = function(node);
     let (line, outer_line) = (node.choice % 400, node.choice % 700);
@@ -82,7 +82,7 @@ pub(crate) fn attributes(
     }
 }
 
-/// The route with ids in it.
+/// The route with ids.
 fn fill(path: &mut String, route: &str, trace: &Trace, random: &mut Random) {
     path.clear();
     let mut rest = route;

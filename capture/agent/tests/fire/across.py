@@ -1,4 +1,4 @@
-"""Two processes on two processors: what each does is reported by its own."""
+"""Two processes on two processors. Each must be reported with its own events."""
 from talk import *
 
 listener, port = listen()

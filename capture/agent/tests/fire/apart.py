@@ -1,5 +1,6 @@
-"""One side of a conversation in a network namespace of its own: `server ADDRESS
-PORT`, or `client ADDRESS PORT STATUS [PORT OF ITS OWN]`."""
+"""One side of a conversation in its own network namespace: `server ADDRESS PORT`, or `client
+ADDRESS PORT STATUS [SOURCE PORT]`.
+"""
 import sys
 import time
 

@@ -1,4 +1,4 @@
-"""One listener for both families: reached by IPv6, by IPv4, and by IPv4 in IPv6."""
+"""One listener for both address families, reached over IPv6, IPv4, and IPv4-mapped IPv6."""
 from talk import *
 
 listener = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)

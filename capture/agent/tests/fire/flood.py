@@ -1,5 +1,6 @@
-"""Requests at leisure, more than a small ring holds, and requests at leisure again,
-each when told to: on one connection in turns, on another many at once."""
+"""Slow requests, then more than a small ring can hold, then slow ones again, each on command: on
+one connection in turns, on another many at once.
+"""
 import sys
 import time
 
@@ -38,7 +39,7 @@ for burst in range(4):
 for index in range(1500):
     ask(turns, f"/turn/{index}/{200 + index % 3}")
 told()
-# By these it shows that others were lost.
+# These requests show that others were lost.
 ask(many, "/first/200")
 time.sleep(0.3)
 leisure("after")

@@ -1,5 +1,6 @@
-"""A connection goes on in a forked child, in another program, and in a process
-that is given its descriptor."""
+"""A connection continues in a forked child, in another program, and in a process that receives its
+descriptor.
+"""
 import sys
 
 from talk import *
@@ -26,7 +27,7 @@ def becomes(sock):
 
 def accepting():
     children = []
-    # Asked once here, then by a child.
+    # First a request here, then one by a child.
     sock, _ = listener.accept()
     sock.sendall(answer(path_of(head(sock))))
     children.append(forked(serve, sock))

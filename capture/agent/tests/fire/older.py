@@ -1,4 +1,4 @@
-"""A connection that is used already when the agent comes: goes on when told to."""
+"""A connection that was already in use when the agent started. It continues on command."""
 import sys
 
 from talk import *

@@ -1,4 +1,4 @@
-"""A descriptor number is used for one connection after the other, to two servers."""
+"""A descriptor number is used for connections to two servers, one after the other."""
 from talk import *
 
 (first, a), (second, b) = listen(), listen()

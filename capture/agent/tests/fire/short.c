@@ -1,6 +1,6 @@
-/* A client that lives for one request, `NAME PORT`, whose path says its name; with
- * more arguments, `short PORT COUNT NAME...`, one that starts COUNT such clients, by
- * each NAME in turn, four at a time. */
+/* A client that lives for one request: `NAME PORT`. The path contains its name. With more
+ * arguments, `short PORT COUNT NAME...` starts COUNT such clients, four at a time, each under the
+ * next NAME. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
-"""HTTP as the programs of the fire tests speak it: a path ends with the status
-that it wants, and an answer says in X-Request-ID which process gave it."""
+"""HTTP for the fire tests. A path ends with the requested status, and X-Request-ID of the response
+contains the process id.
+"""
 import os
 import socket
 
@@ -21,7 +22,7 @@ def path_of(head):
 
 
 def head(sock):
-    """A request's head, a byte a call: nothing of what follows is taken."""
+    """Reads a request's head byte by byte, so that nothing after it is consumed."""
     text = b""
     while not text.endswith(b"\r\n\r\n"):
         got = sock.recv(1)
@@ -32,7 +33,7 @@ def head(sock):
 
 
 def serve(sock):
-    """Answers until the other end closes."""
+    """Answers requests until the peer closes."""
     rest = b""
     while got := sock.recv(65536):
         *heads, rest = (rest + got).split(b"\r\n\r\n")
@@ -42,7 +43,7 @@ def serve(sock):
 
 
 def ask(sock, path):
-    """Asks and waits for the whole answer; its process."""
+    """Sends a request and reads the whole response. Returns the server's process id."""
     sock.sendall(request(path))
     return awaited(sock)
 
@@ -60,7 +61,7 @@ def awaited(sock):
 
 
 def forked(work, *arguments):
-    """Runs it in a process of its own; its number."""
+    """Runs a function in a child process. Returns its process id."""
     child = os.fork()
     if child:
         return child

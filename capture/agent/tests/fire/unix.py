@@ -1,6 +1,7 @@
-"""Unix sockets: `serve PATH` answers HTTP; `talk PATH` asks it on three connections,
-one of them older than what is said on standard input; `noise` carries what nobody
-reads, for longer than the trial."""
+"""Unix sockets: `serve PATH` serves HTTP; `talk PATH` sends requests on three connections, one of
+them older than the command on standard input; `noise` sends irrelevant data for longer than
+connections are tried.
+"""
 import sys
 import time
 
@@ -39,7 +40,7 @@ def talk(path):
         sock = connected(path)
         for index in range(5):
             ask(sock, f"/new/{which}/{index}/{200 + index % 3}")
-            # Beyond the trial of connections that are not read.
+            # Until the connections are no longer read.
             time.sleep(0.4)
         sock.close()
 

@@ -1,5 +1,6 @@
-"""One connection: threads write requests in turn, forked processes answer them in
-turn; then many requests in one call, answered in one; then one in many calls."""
+"""One connection: threads write requests in turn and forked processes answer them in turn; then
+many requests in one call, answered in one; then one request in many calls.
+"""
 import os
 import threading
 

@@ -1,5 +1,5 @@
-// The programs of loops.rs: a backend, a front that calls it, and the load. Every request
-// has a token in its path, and so have the calls that are made for it.
+// The programs of loops.rs: a backend, a front that calls it, and a load generator. Every request
+// has a token in its path, and so do its calls.
 "use strict";
 
 const http = require("node:http");
@@ -21,7 +21,7 @@ function backend() {
   http.createServer((_, reply) => setTimeout(() => reply.end("done"), Math.random() * 5)).listen(port, "127.0.0.1");
 }
 
-// What a front does with a request, by its first argument after the backend's port.
+// How a front handles a request, by its first argument after the backend's port.
 const ways = {
   async sequential(call) {
     for (let number = 0; number < CALLS; number++) await call(number);
@@ -40,7 +40,7 @@ const ways = {
 function front(behind, way, connections) {
   const agent = new http.Agent({
     keepAlive: connections !== "fresh",
-    // Two connections for all: calls wait in a queue for one that is free.
+    // Two connections for all requests: calls wait for a free one.
     maxSockets: connections === "queued" ? 2 : Infinity,
     maxFreeSockets: 256,
   });
@@ -50,7 +50,7 @@ function front(behind, way, connections) {
   }).listen(port, "127.0.0.1");
 }
 
-// `requests` of them, `concurrency` at a time, with tokens that begin with `letter`.
+// Sends `requests` requests, `concurrency` at a time. Their tokens begin with `letter`.
 async function load(letter, concurrency, requests) {
   const agent = new http.Agent({ keepAlive: true, maxSockets: Infinity, maxFreeSockets: 256 });
   let next = 0;

@@ -17,8 +17,10 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 
-/** A server that hands the work of each request on, and calls for none besides. Arguments: port,
- *  the backend's port, and how. Runs on JDK 17. */
+/**
+ * A server that hands each request's work to other threads, and makes no background calls.
+ * Arguments: port, the backend's port, and how. Runs on JDK 17.
+ */
 public class Handed {
     static final int CALLS = 6;
     static final HttpClient CLIENT = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
@@ -146,7 +148,7 @@ public class Handed {
         server.createContext("/in/", exchange -> {
             try {
                 if (how.startsWith("virtual")) {
-                    // By virtual threads that the request's own starts.
+                    // By virtual threads that the request's own thread starts.
                     String token = exchange.getRequestURI().getPath().substring(4);
                     List<Future<?>> calls = new ArrayList<>();
                     for (int number = 0; number < CALLS; number++) {

@@ -9,9 +9,11 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Executors;
 
-/** A server with a virtual thread a request. Arguments: port, the backend's port, `url` for
- *  calls by HttpURLConnection, `client` for calls by HttpClient; `threads` for a platform
- *  thread a request, which starts others for half of its calls. */
+/**
+ * A server with a virtual thread for each request. Arguments: port, the backend's port, `url` for
+ * calls by HttpURLConnection, `client` for calls by HttpClient; `threads` for a platform thread for
+ * each request, which starts others for half of its calls.
+ */
 public class Server {
     static final HttpClient CLIENT = HttpClient.newHttpClient();
 
@@ -24,7 +26,7 @@ public class Server {
         connection.getInputStream().readAllBytes();
     }
 
-    /** As `one`, on threads of their own, which are started one by one. */
+    /** Like `one`, on new threads that are started one after the other. */
     static Thread byThread(URI uri) {
         Thread thread = new Thread(() -> {
             try {

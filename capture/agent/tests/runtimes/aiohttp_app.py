@@ -1,4 +1,4 @@
-"""A server and a client of aiohttp's. Arguments: port, the backend's port."""
+"""An aiohttp server and client. Arguments: port, the backend's port."""
 
 import asyncio
 import sys

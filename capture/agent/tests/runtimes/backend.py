@@ -1,4 +1,4 @@
-"""Answers every request, after up to ten milliseconds. Arguments: port."""
+"""Answers every request within ten milliseconds. Arguments: port."""
 
 import asyncio
 import random

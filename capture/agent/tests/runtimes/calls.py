@@ -1,5 +1,6 @@
-"""What the servers of these tests do for a request: calls one after the other, at the
-same time, and from another thread, to paths with the request's token."""
+"""What the test servers do for a request: calls in sequence, concurrently, and from another
+thread, to paths with the request's token.
+"""
 
 import asyncio
 import http.client

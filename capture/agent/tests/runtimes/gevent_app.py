@@ -1,6 +1,7 @@
-"""gevent's server of WSGI, with calls of its greenlet and of others.
-Arguments: port, the backend's port, and by what others are started: `spawn`, by the
-request's greenlet; `pool`, by an executor that all requests share."""
+"""gevent's WSGI server, with calls by its greenlet and by others. Arguments: port, the backend's
+port, and how others are started: `spawn`, by the request's greenlet; `pool`, by an executor that
+all requests share.
+"""
 
 from gevent import monkey
 
@@ -15,7 +16,7 @@ from gevent.pywsgi import WSGIServer
 
 port, backend, others = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 idle = []
-# A thread of the system's own, which never runs a greenlet.
+# A native thread that never runs a greenlet.
 monkey.get_original("_thread", "start_new_thread")(monkey.get_original("time", "sleep"), (3600,))
 pool = ThreadPoolExecutor(max_workers=16)
 

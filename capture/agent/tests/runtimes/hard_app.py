@@ -1,6 +1,7 @@
-"""What makes it hard to tell which request a call is made for: calls of tasks that go on
-when their request is answered and its connection has the next one, and of workers that
-are older than all requests. Arguments: port, the backend's port, loop."""
+"""Hard cases: calls of tasks that continue after their request was answered and its connection has
+the next one, and calls of workers that are older than all requests. Arguments: port, the backend's
+port, loop.
+"""
 
 import asyncio
 import contextlib

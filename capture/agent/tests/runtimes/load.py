@@ -1,6 +1,7 @@
-"""Asks for paths that are told apart by random tokens, several at once, each on a
-connection that it keeps or on fresh ones. Arguments: port, how many at once, requests of
-each, `pooled` or `fresh`, and what paths begin with."""
+"""Sends concurrent requests for paths with random tokens, on persistent or new connections.
+Arguments: port, concurrency, number of requests on each, `pooled` or `fresh`, and the paths'
+prefix.
+"""
 
 import asyncio
 import secrets

@@ -1,5 +1,6 @@
-"""A server on asyncio's protocols, with a task a request. Arguments: port, the backend's
-port."""
+"""A server on asyncio's protocols, with a task for each request. Arguments: port, the backend's
+port.
+"""
 
 import asyncio
 import sys

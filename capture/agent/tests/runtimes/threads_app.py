@@ -1,6 +1,7 @@
-"""A server with a thread a connection, with calls of that thread and of others.
-Arguments: port, the backend's port, and by what others are started: `thread`, one a call;
-`pool`, an executor for each request; `shared`, one for all."""
+"""A server with a thread for each connection, with calls by that thread and by others. Arguments:
+port, the backend's port, and how others are started: `thread`, one for each call; `pool`, an
+executor for each request; `shared`, one for all.
+"""
 
 import contextlib
 import http.client

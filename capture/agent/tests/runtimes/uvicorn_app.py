@@ -1,5 +1,4 @@
-"""An application of Starlette's under uvicorn. Arguments: port, the backend's port, loop,
-parser."""
+"""A Starlette application with uvicorn. Arguments: port, the backend's port, loop, parser."""
 
 import sys
 

@@ -1,4 +1,4 @@
-//! A running agent, and what it made of what went on meanwhile.
+//! Runs an agent and collects its spans.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use spanwise_capture_agent::{Agent, AgentConfig};
 use spanwise_capture_ebpf::kernel::{Hook, HookChoice};
 use spanwise_model::{Capture, Span, SpanBatch, SpanRows};
 
-/// What an agent saw of the whole machine.
+/// What an agent captured on the whole host.
 #[derive(Debug)]
 pub(crate) struct Traced {
     pub(crate) spans: Vec<Span>,
@@ -18,20 +18,20 @@ pub(crate) struct Traced {
 }
 
 impl Traced {
-    /// The spans of connections to this port, in order of their starts.
+    /// Spans of connections to this port, sorted by start.
     pub(crate) fn of_port(&self, port: u16) -> Vec<&Span> {
         let of_port = |span: &&Span| span.flow.server_port == Some(port);
         self.spans.iter().filter(of_port).collect()
     }
 
-    /// Those of one side of them.
+    /// The spans of one side.
     pub(crate) fn side(&self, port: u16, capture: Capture) -> Vec<&Span> {
         self.of_port(port).into_iter().filter(|span| span.capture == capture).collect()
     }
 }
 
-/// The ways to see what sockets carry, each to be tried. On other kernels than Linux 6.4 and
-/// newer, those that `SPANWISE_TEST_HOOKS` names, with commas between.
+/// All hooks to test. On kernels before Linux 6.4, those in `SPANWISE_TEST_HOOKS`, separated by
+/// commas.
 pub(crate) fn ways() -> Vec<HookChoice> {
     match std::env::var("SPANWISE_TEST_HOOKS") {
         Ok(names) => names.split(',').map(|name| name.parse().expect("a hook")).collect(),
@@ -45,25 +45,25 @@ pub(crate) fn ways() -> Vec<HookChoice> {
     }
 }
 
-/// The first of them: what the agent would use.
+/// The first one, which the agent would choose.
 pub(crate) fn best_way() -> HookChoice {
     ways()[0]
 }
 
-/// Whether these hooks are at socket calls, and not at the end of each system call.
+/// Whether these hooks are on socket calls, not at the end of each system call.
 pub(crate) fn at_sockets(hook: HookChoice) -> bool {
     matches!(hook, HookChoice::Only(Hook::SockLength | Hook::InetFexit))
 }
 
-/// A configuration that uses these hooks.
+/// A configuration with these hooks.
 pub(crate) fn with(hook: impl Into<HookChoice>) -> AgentConfig {
-    // Room for what else goes on on a busy machine.
+    // Room for the other events of a busy host.
     let ring_bytes = 64 << 20;
     AgentConfig { hook: hook.into(), tls: false, ring_bytes, ..AgentConfig::default() }
 }
 
-/// Runs `work` under an agent. Its own process is not traced: what is to be seen
-/// happens in others.
+/// Runs `work` with an agent. The agent's own process is not traced, so the traffic must be in
+/// other processes.
 pub(crate) fn trace(config: AgentConfig, work: impl FnOnce(&Agent)) -> Traced {
     let (send, batches) = channel::<SpanRows>();
     let deliver = Box::new(move |batch| {
@@ -71,7 +71,7 @@ pub(crate) fn trace(config: AgentConfig, work: impl FnOnce(&Agent)) -> Traced {
     });
     let agent = Agent::start(config, deliver).unwrap_or_else(|error| panic!("{error}"));
     work(&agent);
-    // For what ends by silence.
+    // For responses that end by silence.
     std::thread::sleep(Duration::from_millis(300));
     let counters = agent.stop().counters;
     let mut spans: Vec<Span> = batches
@@ -85,7 +85,7 @@ pub(crate) fn trace(config: AgentConfig, work: impl FnOnce(&Agent)) -> Traced {
     Traced { spans, counters }
 }
 
-/// Compiles a C program of a test.
+/// Compiles a test's C program.
 pub(crate) fn compile(source: &str, directory: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(source);
     let program = directory.join(source.file_stem().expect("a file's name"));
@@ -98,7 +98,7 @@ pub(crate) fn compile(source: &str, directory: &Path) -> PathBuf {
     program
 }
 
-/// Runs a Python script to its end and returns what it printed.
+/// Runs a Python script to its end. Returns its output.
 pub(crate) fn python(script: &str, arguments: &[&str]) -> String {
     let output = Command::new("python3")
         .args(["-c", script])

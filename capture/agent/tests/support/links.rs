@@ -1,5 +1,5 @@
-//! Whether calls belong to the right requests: every request has a token in its path, and
-//! the calls that are made for it have the same one.
+//! Checks that calls belong to the right requests: every request has a token in its path, and its
+//! calls have the same one.
 
 use std::collections::HashMap;
 
@@ -11,19 +11,19 @@ use super::agents::Traced;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Links {
     pub(crate) calls: usize,
-    /// To the right request, for certain.
+    /// Certain links to the right request.
     pub(crate) right: usize,
-    /// To another one, for certain.
+    /// Certain links to another one.
     pub(crate) wrong: usize,
-    /// Not for certain: to the right request, and to another one.
+    /// Uncertain links to the right request, and to another one.
     pub(crate) guessed: usize,
     pub(crate) guessed_wrong: usize,
-    /// Among several; and to none.
+    /// Ambiguous calls, and calls without a link.
     pub(crate) ambiguous: usize,
     pub(crate) unlinked: usize,
 }
 
-/// The part of an operation that is a token; it has some twelve characters.
+/// The token in an operation, which has about twelve characters.
 fn token(span: &Span) -> Option<&str> {
     let path = span.attribute("url.path").and_then(|value| value.as_str());
     let path = path.unwrap_or(&span.operation);
@@ -31,7 +31,7 @@ fn token(span: &Span) -> Option<&str> {
         .find(|part| part.len() > 9 && part.starts_with('t') && part.contains('w'))
 }
 
-/// How the calls to `backend` were linked to the requests that came to `front`.
+/// How the calls to `backend` were linked to the requests to `front`.
 pub(crate) fn links(traced: &Traced, front: u16, backend: u16) -> Links {
     let mut requests: HashMap<u64, &str> = HashMap::new();
     for span in traced.side(front, Capture::ServerProcess) {
@@ -46,7 +46,7 @@ pub(crate) fn links(traced: &Traced, front: u16, backend: u16) -> Links {
         let certain = span.confidence.is_some_and(|confidence| confidence >= Evidence::CERTAIN);
         let linked = span.fragment_id.and_then(|fragment| requests.get(&fragment));
         let right = linked == Some(&token);
-        // What is not known of the request says nothing about the link.
+        // If the request was not captured, nothing can be said about the link.
         if span.fragment_id.is_some() && linked.is_none() {
             continue;
         }

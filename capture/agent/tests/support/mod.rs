@@ -1,4 +1,4 @@
-//! What the tests of the agent share: real programs, traced.
+//! Helpers that the agent's tests share.
 
 #![allow(dead_code, reason = "each test uses a part")]
 

@@ -1,4 +1,4 @@
-//! Programs that tests run, and where.
+//! Programs that tests run, and their environment.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,8 +17,8 @@ impl Drop for Running {
     }
 }
 
-/// A directory that goes with the test, and that no other test has: tests of one name
-/// run side by side.
+/// A directory that is removed with the test. It is unique, because tests with the same name may
+/// run in parallel.
 pub(crate) struct Directory(PathBuf);
 
 impl Directory {
@@ -35,7 +35,7 @@ impl Directory {
         &self.0
     }
 
-    /// A key and a certificate that nobody trusts.
+    /// A self-signed certificate with its key.
     pub(crate) fn certificate(&self) {
         let made = Command::new("openssl")
             .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"])
@@ -53,9 +53,8 @@ impl Drop for Directory {
     }
 }
 
-/// A port that nobody listens on, and that no test has been given. It lies below those
-/// that the kernel gives to clients: another test's connection could take one of them
-/// before the server does.
+/// A free port that no other test uses. It is below the range from which the kernel assigns ports
+/// to clients. Otherwise, another test's connection could take it before the server does.
 pub(crate) fn free_port() -> u16 {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     const FIRST: u32 = 20_000;
@@ -71,7 +70,7 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
-/// Waits until somebody listens.
+/// Waits until a server listens.
 pub(crate) fn wait_for(port: u16) {
     let end = Instant::now() + Duration::from_secs(20);
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
@@ -80,7 +79,7 @@ pub(crate) fn wait_for(port: u16) {
     }
 }
 
-/// Waits until the agent has set probes in as many files.
+/// Waits until the agent has probes in this many files.
 pub(crate) fn wait_until_probed(agent: &Agent, count: u64) {
     let end = Instant::now() + Duration::from_secs(20);
     while agent.facts().counters.get("tls_libraries_probed").is_none_or(|found| *found < count) {
@@ -89,10 +88,10 @@ pub(crate) fn wait_until_probed(agent: &Agent, count: u64) {
     }
 }
 
-/// Waits until the agent has looked at all processes that it knows of, also those
-/// that have just started or spoken.
+/// Waits until the agent has examined all known processes, including those that have just started
+/// or used TLS.
 pub(crate) fn wait_until_looked_at(agent: &Agent) {
-    // What has happened by now is in the ring; facts are a second old.
+    // By then, earlier events are in the ring, and facts are up to a second old.
     std::thread::sleep(Duration::from_millis(1500));
     let asked = agent.facts().counters["tls_looks_at_processes_asked"];
     let end = Instant::now() + Duration::from_secs(60);
@@ -100,6 +99,6 @@ pub(crate) fn wait_until_looked_at(agent: &Agent) {
         assert!(Instant::now() < end, "{:?}", agent.facts().counters);
         std::thread::sleep(Duration::from_millis(20));
     }
-    // And until what was found has its probes.
+    // Then waits for the probes of what was found.
     std::thread::sleep(Duration::from_millis(200));
 }

@@ -1,7 +1,6 @@
-/* Uses a socket through io_uring in every way that leaves the registers of
- * another system call in sight. Arguments: a port of 127.0.0.1 where each message
- * is answered by as many bytes; and anything, if no other call is to use the
- * socket. Ends with 77 where the kernel has no io_uring. */
+/* Uses a socket through io_uring in every way in which the registers show another system call.
+ * Arguments: a port of 127.0.0.1 where each message is answered with the same number of bytes; and
+ * any text, if no other call may use the socket. Exits with 77 if the kernel has no io_uring. */
 #include <arpa/inet.h>
 #include <linux/io_uring.h>
 #include <netinet/in.h>
@@ -85,7 +84,7 @@ static void await(struct ring *r, int expected)
 static int pipe_ends[2];
 static int socket_fd;
 
-/* Has the peer answer while the main thread waits in read, and ends that. */
+/* Makes the peer answer while the main thread waits in read, and ends the wait. */
 static void *later(void *unused)
 {
     usleep(50000);
@@ -112,12 +111,12 @@ int main(int count, char **arguments)
     usleep(50000);
     submit(&r, IORING_OP_RECV, socket_fd, into, sizeof into, 0);
     await(&r, 6);
-    /* In a thread of the kernel's. */
+    /* In a kernel thread. */
     submit(&r, IORING_OP_SEND, socket_fd, hidden, 6, IOSQE_ASYNC);
     await(&r, 6);
     submit(&r, IORING_OP_RECV, socket_fd, into, sizeof into, IOSQE_ASYNC);
     await(&r, 6);
-    /* While another call waits, whose buffer is not what is received. */
+    /* While another call waits, whose buffer does not contain the received data. */
     char secret[64] = "SECRET SECRET SECRET";
     submit(&r, IORING_OP_RECV, socket_fd, into, sizeof into, 0);
     pthread_t thread;

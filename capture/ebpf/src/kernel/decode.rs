@@ -1,4 +1,4 @@
-//! Ring buffer records to events: the reader of `bpf/spanwise.h`.
+//! Decodes ring buffer records to events, according to `bpf/spanwise.h`.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -9,19 +9,19 @@ use spanwise_capture_tracer::event::{
 
 use super::layout::{self, datagram, event, opened, opened_unix, tls_record, tls_records};
 
-/// A record that is not of the form that `bpf/spanwise.h` gives.
+/// A record that does not follow `bpf/spanwise.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Fewer bytes than its kind has.
+    /// The record is shorter than its kind requires.
     #[error("a record of {length} bytes is too short for its kind")]
     Short {
         /// Bytes in the record.
         length: usize,
     },
-    /// A kind that is not known.
+    /// The kind is unknown.
     #[error("record kind {kind} is unknown")]
     Kind {
-        /// The number found.
+        /// The kind's number.
         kind: u8,
     },
 }
@@ -34,7 +34,7 @@ const _: () = assert!(
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
-    // The length was checked before, so every read is inside the record.
+    // The length was checked before, so every read is within the record.
     fn u16(&self, at: usize) -> u16 {
         u16::from_ne_bytes(self.array(at))
     }
@@ -59,10 +59,10 @@ impl Fields<'_> {
     }
 }
 
-/// The event in a record; its payload stays in place.
+/// Decodes a record. The payload is not copied.
 ///
 /// # Errors
-/// Where the record is too short or of a kind unknown here.
+/// If the record is too short or of an unknown kind.
 pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
     if record.len() < event::BYTES {
         return Err(DecodeError::Short { length: record.len() });

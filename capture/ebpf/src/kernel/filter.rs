@@ -1,5 +1,4 @@
-//! Tells the kernel side which connections to look at: the writer of
-//! `struct filter` in `bpf/filter.h`.
+//! Passes the connection filter to the kernel side: writes `struct filter` of `bpf/filter.h`.
 
 use std::sync::atomic::Ordering;
 
@@ -8,7 +7,7 @@ use libbpf_rs::{MapCore, MapFlags};
 use super::Kernel;
 use spanwise_capture_host::filter::{Filter, MAX_SELECTORS, Namespace};
 
-/// The kernel did not take the filter.
+/// The kernel refused the filter.
 #[derive(Debug, thiserror::Error)]
 #[error("the kernel does not take the filter: {0}")]
 pub struct FilterError(String);
@@ -17,7 +16,7 @@ pub struct FilterError(String);
 const ENTRIES: usize = MAX_SELECTORS + 1;
 const SHARE_OFFSET: usize = 4;
 
-/// The struct without its generation, as bytes.
+/// The bytes of the struct without its generation.
 fn layout(filter: &Filter, connection_share: u32) -> Vec<u8> {
     let mut bytes = connection_share.to_ne_bytes().to_vec();
     for ports in [&filter.only.ports, &filter.except.ports] {
@@ -33,8 +32,8 @@ fn layout(filter: &Filter, connection_share: u32) -> Vec<u8> {
     bytes
 }
 
-/// Of namespaces that exist. Where none of those asked for does, a number that
-/// no namespace has: none is another matter than all.
+/// The inodes of existing namespaces. If none of the requested ones exists, a number that no
+/// namespace has, because an empty list would mean all.
 fn inodes(namespaces: &[Namespace]) -> [u32; ENTRIES] {
     let mut inodes = [0; ENTRIES];
     let found = namespaces.iter().filter_map(Namespace::inode);
@@ -48,8 +47,8 @@ fn inodes(namespaces: &[Namespace]) -> [u32; ENTRIES] {
 }
 
 impl Kernel {
-    /// Makes the kernel side look at what the filter wants. Sockets ask again
-    /// where it differs from the last one, or `anew` is set.
+    /// Applies the filter in the kernel. Sockets check it again if it has changed, or if `anew` is
+    /// set.
     ///
     /// # Errors
     /// The kernel's reason.
@@ -68,7 +67,7 @@ impl Kernel {
             return Ok(());
         }
         let next = u32::from_ne_bytes(*generation).wrapping_add(1).max(1);
-        // A socket that meets the new generation must meet the whole new filter.
+        // A socket that sees the new generation must see the complete new filter.
         for generation in [*generation, next.to_ne_bytes()] {
             let mut value = [&generation[..], &wanted[..]].concat();
             value.resize(now.len(), 0);
@@ -77,7 +76,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Has up to 32 KiB captured of each call on a connection.
+    /// Captures up to 32 KiB of each call on a connection from now on.
     ///
     /// # Errors
     /// The kernel's reason.
@@ -88,18 +87,16 @@ impl Kernel {
             .map_err(|error| FilterError(format!("{error:#}")))
     }
 
-    /// Of the connections that the filter wants, only this many in 2^32 are looked
-    /// at from the next [`Self::set_filter`] on: the same ones on all hosts, where
-    /// addresses are not translated.
+    /// From the next [`Self::set_filter`] on, traces only this share (of 2^32) of the wanted
+    /// connections. Without address translation, all hosts choose the same ones.
     pub fn share_connections(&self, share: u32) {
         self.connection_share.store(share, Ordering::Relaxed);
     }
 
-    /// Leaves a process out, or does so no longer; sockets ask about theirs with
-    /// the next [`Self::set_filter`].
+    /// Excludes a process, or includes it again. Sockets check it at the next [`Self::set_filter`].
     ///
     /// # Errors
-    /// Where there are too many, or the process was not left out.
+    /// If too many are excluded, or the process was not excluded.
     pub fn ignore_process(&self, process: u32, ignored: bool) -> Result<(), FilterError> {
         let map = self.object.maps().find(|map| map.name() == "ignored_processes");
         let map = map.ok_or_else(|| FilterError("it has no such map".to_owned()))?;

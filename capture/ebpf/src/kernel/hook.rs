@@ -1,18 +1,18 @@
-//! The sets of hooks that can see socket traffic, best first.
+//! The sets of hooks that can capture socket traffic, best first.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A set of hooks that together see every transfer on a TCP socket, and
-/// datagrams of UDP from and to the ports of DNS.
+/// A set of hooks that together capture every transfer on a TCP socket, and UDP datagrams from and
+/// to the ports of DNS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hook {
-    /// `tp_btf/sock_send_length` and `tp_btf/sock_recv_length`: they fire for
-    /// socket calls alone. Linux 6.4 and newer.
+    /// `tp_btf/sock_send_length` and `tp_btf/sock_recv_length`: they fire only for socket calls.
+    /// Linux 6.4 and newer.
     SockLength,
-    /// `fexit` of the kernel's functions that send and receive for sockets, behind which those
-    /// tracepoints stand: the same for Linux 5.15 to 6.3.
+    /// `fexit` of the kernel's functions that send and receive for sockets, which those tracepoints
+    /// follow. The equivalent for Linux 5.15 to 6.3.
     InetFexit,
     /// `tp_btf/sys_exit`: fires at the end of every system call.
     SysExitBtf,
@@ -35,7 +35,7 @@ impl Hook {
         }
     }
 
-    /// What using it costs or misses, for people.
+    /// The cost of the hook, or what it misses, for people.
     pub const fn consequence(self) -> &'static str {
         match self {
             Self::SockLength => {
@@ -58,8 +58,7 @@ impl Hook {
         }
     }
 
-    /// Names of its programs in the BPF object: the first set that the kernel takes is to be
-    /// used.
+    /// Names of its programs in the BPF object. The first set that the kernel accepts is used.
     pub(super) const fn program_sets(self) -> &'static [&'static [&'static str]] {
         match self {
             Self::SockLength => &[
@@ -70,7 +69,7 @@ impl Hook {
                     "process_exec",
                     "process_exit",
                 ],
-                // Before Linux 6.13 the stack is too small for one program that does all.
+                // Before Linux 6.13, the stack is too small for a single program for all sockets.
                 &[
                     "tcp_length_send",
                     "tcp_length_receive",
@@ -80,7 +79,7 @@ impl Hook {
                     "process_exec",
                     "process_exit",
                 ],
-                // Nor, before 6.8, for what reads most at once.
+                // Before 6.8, it is also too small for the variant with the largest reads.
                 &[
                     "tcp_small_send",
                     "tcp_small_receive",
@@ -108,7 +107,7 @@ impl Hook {
         }
     }
 
-    /// Programs that do nothing at the same per-call hooks.
+    /// Programs that do nothing, at the same hooks.
     pub(super) const fn empty_programs(self) -> &'static [&'static str] {
         match self {
             Self::SockLength => &["empty_send_length", "empty_recv_length"],
@@ -125,16 +124,16 @@ impl fmt::Display for Hook {
     }
 }
 
-/// Which hooks to use.
+/// Which set of hooks to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HookChoice {
-    /// The best set that attaches.
+    /// The best set that can be attached.
     #[default]
     Auto,
-    /// This one or none.
+    /// Only this set.
     Only(Hook),
-    /// The same with the programs for kernels before Linux 5.12, which newer ones take as well:
-    /// for tests.
+    /// Only this set, with the programs for kernels before Linux 5.12, which also run on newer
+    /// ones. For tests.
     Older(Hook),
 }
 

@@ -1,5 +1,5 @@
-//! The kernel side: loads the BPF programs, attaches the best hooks that this
-//! kernel takes, and reads what they report.
+//! The kernel side: loads the BPF programs, attaches the best hooks that the kernel accepts, and
+//! reads their events.
 
 mod decode;
 mod filter;
@@ -27,18 +27,18 @@ pub(crate) use tasks::{TaskKind, TaskRule};
 use uprobes::Uprobes;
 pub(crate) use uprobes::{Function, ProbeKind};
 
-/// Bounds and choices for the kernel side.
+/// Settings of the kernel side.
 #[derive(Debug, Clone)]
 pub struct KernelConfig {
     /// Which hooks to use.
     pub hook: HookChoice,
-    /// Bytes of the ring buffer; rounded up to a power of two.
+    /// Bytes of the ring buffer, rounded up to a power of two.
     pub ring_bytes: u32,
     /// Bytes of payload to capture of each call, at most 1024.
     pub payload_bytes: u32,
     /// Processes that are never traced.
     pub ignored_processes: Vec<u32>,
-    /// Whether plaintext may be read from TLS libraries.
+    /// Whether to read plaintext from TLS libraries.
     pub tls: bool,
 }
 
@@ -57,32 +57,31 @@ impl Default for KernelConfig {
 /// The attached programs. Dropping it detaches them.
 pub struct Kernel {
     hook: Hook,
-    // Links go before the object that holds their programs.
+    // Declared before the object that contains their programs, so that they are dropped first.
     links: Vec<Link>,
-    /// The programs of the hooks, open while the object is.
+    /// File descriptors of the hooks' programs, open while the object is.
     programs: Vec<RawFd>,
-    /// What sees threads being made, once that was wanted; empty where it is refused.
+    /// The hooks on thread creation, once requested; empty if the kernel refuses them.
     thread_made: Mutex<Option<Vec<Link>>>,
     object: Object,
     tallies: Tallies,
     uprobes: Uprobes,
     tls: bool,
-    /// Of 2^32: how many of the connections that the filter wants are looked at.
+    /// The share (of 2^32) of the wanted connections that are traced.
     connection_share: AtomicU32,
 }
 
-/// The hooks with nothing behind them, for measuring what they cost by
-/// themselves. Dropping it detaches them.
+/// The hooks without their work, to measure their own cost. Dropping it detaches them.
 pub struct EmptyHooks {
     _links: Vec<Link>,
     _object: Object,
 }
 
 impl EmptyHooks {
-    /// Attaches programs that do nothing where this hook has its programs.
+    /// Attaches programs that do nothing to the same places as this hook's programs.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn attach(hook: Hook) -> Result<Self, LoadError> {
         let attach = || {
             let object = objects::load(objects::EMPTY, hook.empty_programs(), &[], |_, _| Ok(()))?;
@@ -96,29 +95,29 @@ impl EmptyHooks {
 /// What the kernel side could not report, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KernelLosses {
-    /// Transfers for which the ring buffer had no room.
+    /// Transfers lost because the ring buffer was full.
     pub data: u64,
-    /// Openings, closings, starts and ends for which it had none.
+    /// Openings, closings, starts and ends lost because the ring buffer was full.
     pub lifecycle: u64,
-    /// Calls that moved plaintext of TLS sessions whose socket was not known.
+    /// Calls that moved plaintext of TLS sessions whose socket was unknown.
     pub tls_unbound: u64,
-    /// Connections that carried bytes and were closed, of which no call was seen.
+    /// Connections that carried data and were closed without any captured call.
     pub connections_unseen: u64,
-    /// Ends of `io_uring_enter`, under hooks that do not see what it does.
+    /// Ends of `io_uring_enter` with hooks that do not see its effects.
     pub io_uring_calls: u64,
-    /// Calls that read what had come before their connection ended, after that.
+    /// Calls that read, after the end of a connection, data that was received before it.
     pub reads_after_close: u64,
-    /// Calls, or changes of a connection's state, for which a hook did not run: it had been
-    /// interrupted on the same processor.
+    /// Calls, or state changes of connections, for which a hook did not run because it was already
+    /// running on that processor.
     pub calls_missed: u64,
 }
 
 impl Kernel {
-    /// Loads and attaches: the chosen hooks, or the first set of
-    /// [`Hook::ALL`] that this kernel takes.
+    /// Loads and attaches the chosen hooks, or the first set of [`Hook::ALL`] that the kernel
+    /// accepts.
     ///
     /// # Errors
-    /// Where none can be attached: each set with the kernel's reason.
+    /// If no set can be attached: the kernel's reason for each.
     pub fn attach(config: &KernelConfig) -> Result<Self, LoadError> {
         let candidates: &[Hook] = match &config.hook {
             HookChoice::Auto => Hook::ALL,
@@ -128,7 +127,7 @@ impl Kernel {
         let objects: &[&[u8]] = if older || !probe::functions_take_pointers() {
             &[objects::CAPTURE_BEFORE_5_12]
         } else {
-            // Programs for older kernels ask less of a kernel that refuses the others.
+            // A kernel that refuses the normal programs may accept those for older kernels.
             &[objects::CAPTURE, objects::CAPTURE_BEFORE_5_12]
         };
         let many = !older && probe::many_uprobes_attach();
@@ -141,7 +140,7 @@ impl Kernel {
                 }
             }
         }
-        refusals.truncate(candidates.len()); // the reasons for the first object
+        refusals.truncate(candidates.len()); // keeps the reasons for the first object
         Err(LoadError::NoHook { refusals })
     }
 
@@ -225,15 +224,15 @@ impl Kernel {
         self.hook
     }
 
-    /// How many programs are attached.
+    /// Number of attached programs.
     pub const fn attached_programs(&self) -> usize {
         self.links.len()
     }
 
-    /// A reader of the ring buffer that hands each record to `take`, in order.
+    /// A reader of the ring buffer, which passes each record to `take`, in order.
     ///
     /// # Errors
-    /// Where the system refuses the mapping of the buffer.
+    /// If the system refuses to map the buffer.
     pub fn reader<'a, F: FnMut(&[u8]) + 'a>(
         &'a self,
         events: &'a EventsMap<'a>,
@@ -242,13 +241,13 @@ impl Kernel {
         RingReader::new(events, take).map_err(|source| LoadError::Ring { source })
     }
 
-    /// The map that [`Self::reader`] reads.
+    /// The map for [`Self::reader`].
     pub fn events(&self) -> EventsMap<'_> {
         let map = self.object.maps().find(|map| map.name() == "events");
         EventsMap(map.expect("the object that was loaded declares this map"))
     }
 
-    /// Goes on to report what these connections of Unix sockets carry.
+    /// Keeps reporting the data of these Unix socket connections.
     pub fn follow(&self, connections: &[u64]) {
         let Some(map) = self.object.maps().find(|map| map.name() == "unix_followed") else {
             return;
@@ -260,7 +259,7 @@ impl Kernel {
         }
     }
 
-    /// What was lost so far.
+    /// The losses so far.
     pub fn losses(&self) -> KernelLosses {
         let (counted, unseen) = (section(&self.tallies.counted), section(&self.tallies.unseen));
         KernelLosses {
@@ -274,7 +273,7 @@ impl Kernel {
         }
     }
 
-    /// Events of any kind for which the ring buffer had no room so far: what is asked for
+    /// Number of events of any kind lost because the ring buffer was full. Cheap enough to call
     /// some hundred times a second.
     pub fn events_lost(&self) -> u64 {
         let counted = section(&self.tallies.counted);
@@ -282,15 +281,14 @@ impl Kernel {
     }
 }
 
-/// How often a program was not run because it ran already (Linux 5.12; 0 before).
+/// How often a program was skipped because it was already running (Linux 5.12; 0 before).
 fn misses(program: RawFd) -> u64 {
     let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{program}")).unwrap_or_default();
     let counted = told.lines().find_map(|line| line.strip_prefix("recursion_misses:"));
     counted.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
-/// The sections of globals in which the programs count: each has one structure of
-/// `bpf/spanwise.h`.
+/// The sections of global variables with counters. Each contains one structure of `bpf/spanwise.h`.
 struct Tallies {
     counted: Option<MapHandle>,
     unseen: Option<MapHandle>,
@@ -306,13 +304,13 @@ impl Tallies {
     }
 }
 
-/// The bytes of a section; none where it cannot be read.
+/// The bytes of a section; empty if it cannot be read.
 fn section(map: &Option<MapHandle>) -> Vec<u8> {
     let found = map.as_ref().map(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY));
     found.and_then(Result::ok).flatten().unwrap_or_default()
 }
 
-/// The number at this place; 0 where there is none.
+/// The number at this offset; 0 if there is none.
 fn word(section: &[u8], at: usize) -> u64 {
     section.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_ne_bytes(*word))
 }

@@ -1,4 +1,4 @@
-//! The compiled BPF objects and how they are loaded and attached.
+//! The compiled BPF objects, and how they are loaded and attached.
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Once;
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::Hook;
 use spanwise_capture_host::rights;
 
-/// An ELF object, aligned as its reader wants it.
+/// An ELF object with the alignment that its parser needs.
 #[repr(align(8))]
 struct Aligned<T: ?Sized>(T);
 
@@ -23,10 +23,10 @@ static CAPTURE_BEFORE_5_12_ALIGNED: &Aligned<[u8]> =
 static EMPTY_ALIGNED: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/empty.bpf.o")));
 
-/// The programs of the agent.
+/// The agent's programs.
 pub(super) static CAPTURE: &[u8] = &CAPTURE_ALIGNED.0;
-/// The same for kernels whose functions take no pointers; without those of the hooks that such
-/// kernels do not have.
+/// The same for kernels whose global functions accept no pointers, without hooks that those kernels
+/// lack.
 pub(super) static CAPTURE_BEFORE_5_12: &[u8] = &CAPTURE_BEFORE_5_12_ALIGNED.0;
 /// Programs that do nothing.
 pub(super) static EMPTY: &[u8] = &EMPTY_ALIGNED.0;
@@ -43,7 +43,7 @@ pub enum LoadError {
     /// The ring buffer cannot be read.
     #[error("cannot map the event ring: {source}; is RLIMIT_MEMLOCK too low?")]
     Ring {
-        /// What the system said.
+        /// The system's error.
         source: libbpf_rs::Error,
     },
 }
@@ -59,7 +59,7 @@ fn list(refusals: &[(Hook, String)]) -> String {
     refusals.iter().map(|(hook, reason)| format!("{hook}: {reason}")).collect::<Vec<_>>().join("; ")
 }
 
-/// libbpf prints its reasons; they are kept for the error that follows.
+/// libbpf prints its reasons. They are kept for the error that follows.
 static LIBBPF_LOG: Mutex<String> = Mutex::new(String::new());
 const LIBBPF_LOG_BYTES: usize = 64 * 1024;
 
@@ -70,11 +70,10 @@ fn keep_log(_level: PrintLevel, message: String) {
     }
 }
 
-/// Loads the named programs of an object and none of its others.
+/// Loads the named programs of an object and no others.
 ///
-/// Those that are also named in `many` are for many probes at once
-/// (`BPF_TRACE_UPROBE_MULTI`, Linux 6.6). `prepare` sees every map before the
-/// kernel does.
+/// Those that are also in `many` attach to many functions at once (`BPF_TRACE_UPROBE_MULTI`, Linux
+/// 6.6). `prepare` is called with every map before it is created.
 pub(super) fn load(
     bytes: &[u8],
     programs: &[&str],
@@ -105,7 +104,7 @@ pub(super) fn load(
     open.load().map_err(explain)
 }
 
-/// Attaches the named programs of a loaded object, each where its section says.
+/// Attaches the named programs of a loaded object, each at the place in its section's name.
 pub(super) fn attach(object: &Object, programs: &[&str]) -> Result<Vec<Link>, String> {
     let mut links = Vec::with_capacity(programs.len());
     for program in object.progs_mut() {
@@ -116,15 +115,15 @@ pub(super) fn attach(object: &Object, programs: &[&str]) -> Result<Vec<Link>, St
     Ok(links)
 }
 
-/// The named programs' descriptors, open while the object is.
+/// File descriptors of the named programs, open while the object is.
 pub(super) fn descriptors(object: &Object, programs: &[&str]) -> Vec<RawFd> {
     let named =
         object.progs().filter(|program| programs.iter().any(|name| program.name() == *name));
     named.map(|program| program.as_fd().as_raw_fd()).collect()
 }
 
-/// Attaches a program to a function that this process is not going to call, as one
-/// of `many` at once or by itself.
+/// Attaches a program to a function that this process will not call, either as one of `many` or
+/// alone.
 pub(super) fn attach_to_libc(object: &Object, program: &str, many: bool) -> Result<Link, String> {
     let Some(program) = object.progs_mut().find(|found| found.name() == program) else {
         return Err(format!("there is no program {program}"));
@@ -136,14 +135,14 @@ pub(super) fn attach_to_libc(object: &Object, program: &str, many: bool) -> Resu
             .attach_uprobe_multi_with_opts(0, "libc.so.6", "ftok", opts)
             .map_err(explain);
     }
-    // Process 0: this one.
+    // Process 0 is the current one.
     program.attach_uprobe_with_opts(0, "libc.so.6", 0, opts).map_err(explain)
 }
 
-/// The error in one line, with the last lines that libbpf and the verifier said.
+/// The error on one line, with the last lines of libbpf and the verifier.
 fn explain(error: libbpf_rs::Error) -> String {
     let log = std::mem::take(&mut *LIBBPF_LOG.lock());
-    // The verifier refuses programs with the same error, and then has processed some of one.
+    // The verifier uses the same error, but its log then says how many instructions it processed.
     if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !log.contains("processed ") {
         return "permission denied".to_owned();
     }

@@ -1,37 +1,37 @@
-//! Tries what this kernel allows, by doing it: each feature is loaded and
-//! attached for a moment with a program that does nothing.
+//! Tests the kernel's features: each is loaded and attached briefly with a program that does
+//! nothing.
 
 use serde::Serialize;
 
 use super::objects;
 
-/// One thing that a kernel may or may not allow.
+/// A feature that a kernel may support.
 #[derive(Debug, Clone, Serialize)]
 pub struct Probe {
     /// Its name.
     pub feature: &'static str,
     /// What the agent uses it for.
     pub purpose: &'static str,
-    /// What is lost, or done instead, where it is missing.
+    /// What is lost or replaced without it.
     pub without: &'static str,
-    /// What the kernel said.
+    /// The result.
     pub outcome: ProbeOutcome,
 }
 
-/// What the kernel said to a probe.
+/// The result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeOutcome {
     /// It works.
     Works,
-    /// It does not, for this reason.
+    /// The feature does not work, for this reason.
     Missing(String),
 }
 
 /// Probes at many functions at once, in all processes.
 const MANY_UPROBES: &str = "uprobe.multi";
 const EMPTY_UPROBE: &str = "empty_uprobe";
-/// Functions that take pointers.
+/// Global functions that accept pointers.
 const FUNCTIONS: &str = "BPF functions with pointers";
 const EMPTY_FUNCTIONS: &str = "empty_functions";
 
@@ -129,13 +129,13 @@ const PROBES: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// Whether many probes can be set at once: kernels that do not know how load programs for it
-/// all the same.
+/// Whether many probes can be attached at once. Older kernels load programs for it, too, so
+/// attaching is tried.
 pub(super) fn many_uprobes_attach() -> bool {
     attempt(MANY_UPROBES, EMPTY_UPROBE).is_ok()
 }
 
-/// Whether functions that the verifier follows by themselves take pointers (Linux 5.12).
+/// Whether global functions accept pointers (Linux 5.12).
 pub(super) fn functions_take_pointers() -> bool {
     attempt(FUNCTIONS, EMPTY_FUNCTIONS).is_ok()
 }
@@ -151,7 +151,7 @@ fn attempt(feature: &str, program: &str) -> Result<(), String> {
     }
 }
 
-/// Tries every feature.
+/// Tests every feature.
 pub fn probe_all() -> Vec<Probe> {
     PROBES
         .iter()

@@ -1,4 +1,4 @@
-//! The ring buffer that the kernel side writes events into, and how often it is read.
+//! Reads the ring buffer, and decides how often.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ pub struct EventsMap<'a>(pub(super) libbpf_rs::Map<'a>);
 pub struct RingReader<'a> {
     ring: RingBuffer<'a>,
     ring_bytes: usize,
-    /// When [`Self::pause`] was asked last, and what was taken since.
+    /// The last call of [`Self::pause`], and the bytes read since.
     asked: Cell<Instant>,
     taken_bytes: Rc<Cell<usize>>,
 }
@@ -39,19 +39,18 @@ impl<'a> RingReader<'a> {
         })
     }
 
-    /// Records handed over by one call at most. Without a bound it would not
-    /// return while records come as fast as they are taken: nothing would be
-    /// delivered meanwhile, and all of it kept. Fewer than a full ring holds, so
-    /// that events are known to be lost before those after them are read.
+    /// Maximum records of one call. Without a limit, the call would not return while records arrive
+    /// as fast as they are read, and nothing would be sent meanwhile. It is less than a full ring,
+    /// so that a loss is noticed before the events after it are read.
     pub const MOST_RECORDS: usize = 4096;
 
-    /// Hands over what is there now, without waiting; how many records that was.
+    /// Reads everything available without waiting. Returns the number of records.
     pub fn consume(&self) -> usize {
         usize::try_from(self.ring.consume_raw_n(Self::MOST_RECORDS)).unwrap_or(0)
     }
 
-    /// The pause after which to look again, after so many records: none where there may be
-    /// more, else such that reading goes on in the bursts that [`pause`] wants.
+    /// The pause until the next read, after this many records. Zero if there may be more. Otherwise
+    /// reading continues in bursts, see [`pause`].
     pub fn pause(&self, records: usize) -> Duration {
         let now = Instant::now();
         let passed = now - self.asked.replace(now);
@@ -63,21 +62,20 @@ impl<'a> RingReader<'a> {
     }
 }
 
-/// Records that are read in one go, if they come fast enough. Whoever reads seldom reads
-/// cheaply: between two looks at the ring other programs take the processor's caches, and all
-/// that reading needs is fetched again, which the first some hundred records pay for. But
-/// while they are read, a thread of a traced program waits for this processor, and whoever
-/// waits for it has nothing to do.
+/// Target number of records in one burst. Rare reads are efficient: between two reads, other
+/// programs evict the reader's code and data from the caches, and a few hundred records make up for
+/// fetching them again. But during a long burst, threads of traced programs wait for this
+/// processor.
 const BURST_RECORDS: f64 = 640.0;
-/// Of the ring, which may fill so far meanwhile.
+/// Maximum share of the ring that may fill up during a pause.
 const BURST_SHARE: f64 = 0.125;
-/// The longest pause: how fast the next burst comes after silence is not known, and it must
-/// not fill the ring.
+/// Maximum pause. After silence, the rate of the next burst is unknown, and it must not fill the
+/// ring.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// The pause after which there is a burst to read, if it goes on as while `passed`: then so
-/// many records came, which took this share of the ring.
+/// The pause after which a full burst is available, if events continue at the same rate: `records`
+/// in the time `passed`, which took this share of the ring.
 fn pause(passed: Duration, records: usize, share: f64) -> Duration {
     let bursts = (records as f64 / BURST_RECORDS).max(share / BURST_SHARE);
     Duration::try_from_secs_f64(passed.as_secs_f64() / bursts)
@@ -96,7 +94,7 @@ mod tests {
         assert_eq!(pause(ms(10), 640, 0.01), ms(10));
         assert_eq!(pause(ms(10), 1280, 0.01), ms(5));
         assert_eq!(pause(ms(4), 320, 0.01), ms(8));
-        // A ring that is small for what comes.
+        // The ring is small for this load.
         assert_eq!(pause(ms(10), 640, 0.5), Duration::from_micros(2500));
         assert_eq!(pause(ms(10), 4000, 1.0), Duration::from_micros(1250));
         assert_eq!(pause(ms(2), 4000, 1.0), SHORTEST_PAUSE);

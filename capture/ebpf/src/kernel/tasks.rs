@@ -1,19 +1,19 @@
-//! Tells the kernel side how the logical tasks of a process are read: the writer of
-//! `struct task_rule` in `bpf/task.h`.
+//! Tells the kernel side how to read the logical tasks of a process: writes `struct task_rule` of
+//! `bpf/task.h`.
 
 use libbpf_rs::{MapCore, MapFlags};
 
 use super::{Kernel, objects};
 
-/// Fields whose places a rule may give.
+/// Number of field offsets in a rule.
 const OFFSETS: usize = 12;
-/// Addresses that it may give.
+/// Number of addresses in a rule.
 const ADDRESSES: usize = 4;
 
-/// The program that sees threads being made.
+/// The program that observes thread creation.
 pub(super) const THREAD_MADE: &str = "thread_made";
 
-/// Whose tasks they are.
+/// The kind of logical tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 pub(crate) enum TaskKind {
@@ -23,22 +23,22 @@ pub(crate) enum TaskKind {
     Python = 2,
     /// Virtual threads of a JVM.
     Jvm = 3,
-    /// Whatever the process itself tells of.
+    /// Work items that the process itself reports.
     Told = 4,
 }
 
-/// How the current task of a process's thread is found in its memory.
+/// How to find the current task of a process's thread in its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TaskRule {
     pub(crate) kind: TaskKind,
-    /// What each is, the runtime's file in `bpf/` says.
+    /// The runtime's file in `bpf/` defines their meaning.
     pub(crate) offsets: [i32; OFFSETS],
-    /// Likewise, in the process's memory.
+    /// Addresses in the process's memory, likewise.
     pub(crate) addresses: [u64; ADDRESSES],
 }
 
 impl TaskRule {
-    /// A rule with these offsets and no address.
+    /// A rule with these offsets and no addresses.
     pub(crate) fn new(kind: TaskKind, offsets: &[i32]) -> Self {
         let mut rule = Self { kind, offsets: [0; OFFSETS], addresses: [0; ADDRESSES] };
         rule.offsets.iter_mut().zip(offsets).for_each(|(to, from)| *to = *from);
@@ -55,7 +55,7 @@ impl TaskRule {
 }
 
 impl Kernel {
-    /// From now on, the tasks of a process are read by this rule.
+    /// Sets the rule for a process.
     ///
     /// # Errors
     /// The kernel's reason.
@@ -64,7 +64,7 @@ impl Kernel {
         let map = map.ok_or_else(|| "it has no such map".to_owned())?;
         map.update(&process.to_ne_bytes(), &rule.layout(), MapFlags::ANY)
             .map_err(|error| format!("{error:#}"))?;
-        // Sockets that remember that their process has none ask again.
+        // Sockets that remember that their process has no rule check again.
         let generation =
             self.object.maps().find(|map| map.name().to_string_lossy().ends_with(".data.tasks"));
         let Some(generation) = generation else { return Ok(()) };
@@ -77,7 +77,7 @@ impl Kernel {
             .map_err(|error| format!("{error:#}"))
     }
 
-    /// From now on it is told when this process makes threads, until it ends or runs another
+    /// Reports thread creation in this process from now on, until it ends or executes another
     /// program.
     pub fn watch_threads(&self, process: u32) {
         let attached = &mut *self.thread_made.lock();
@@ -95,10 +95,10 @@ impl Kernel {
         }
     }
 
-    /// A process has ended, or runs another program.
+    /// Removes the rule of a process that has ended or executes another program.
     pub(crate) fn remove_task_rule(&self, process: u32) {
         if let Some(map) = self.object.maps().find(|map| map.name() == "task_rules") {
-            // It may have had none.
+            // There may be no rule.
             let _ = map.delete(&process.to_ne_bytes());
         }
     }

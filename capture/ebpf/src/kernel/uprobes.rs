@@ -1,5 +1,5 @@
-//! Probes at functions of programs and libraries: of those that encrypt, and of those that
-//! tell for which task something is done.
+//! Probes on functions of programs and libraries: TLS functions, and functions that reveal for
+//! which task something is done.
 
 use std::path::Path;
 
@@ -7,26 +7,26 @@ use libbpf_rs::{Link, MapCore, MapFlags, UprobeMultiOpts, UprobeOpts};
 
 use super::Kernel;
 
-/// What a function does, and so which programs go where.
+/// The kind of a function, which determines the programs that are attached to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ProbeKind {
-    /// `(session, buffer, count)`, returns how many bytes were written.
+    /// `(session, buffer, count)`, returns the number of bytes written.
     Write,
-    /// `(session, buffer, count)`, returns how many bytes were read.
+    /// `(session, buffer, count)`, returns the number of bytes read.
     Read,
-    /// `(session, buffer, count, &written)`, returns 1 where it succeeded.
+    /// `(session, buffer, count, &written)`, returns 1 on success.
     WriteEx,
-    /// `(session, buffer, count, &read)`, returns 1 where it succeeded.
+    /// `(session, buffer, count, &read)`, returns 1 on success.
     ReadEx,
     /// `(session)`: exchanges handshake messages.
     Handshake,
-    /// `(session)`: there is no such session any more.
+    /// `(session)`: frees the session.
     Free,
-    /// Go's `(*tls.Conn).Write`, behind the part that may be run twice.
+    /// Go's `(*tls.Conn).Write`, after the part that may run twice.
     GoWrite,
     /// Go's `(*tls.Conn).Read`, likewise.
     GoRead,
-    /// An instruction that returns from it.
+    /// A return instruction of it.
     GoReadEnd,
     /// Go's `(*http.persistConn).roundTrip`: another goroutine writes the request.
     GoRoundTrip,
@@ -38,20 +38,20 @@ pub(crate) enum ProbeKind {
     GoRunHandler,
     /// Where `runtime.newproc1` returns a goroutine.
     GoMadeEnd,
-    /// Returns a new context of Python.
+    /// Returns a new Python context.
     PythonMakes,
 }
 
-/// A function of a file, or a place in it, to probe.
+/// A function or an instruction in a file to probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Function {
-    /// What it does.
+    /// The function's kind.
     pub(crate) does: ProbeKind,
-    /// Its first byte's place in the file.
+    /// The offset of its first byte in the file.
     pub(crate) file_offset: u64,
 }
 
-/// Meets a function at its end.
+/// Attached to the return of a function.
 const PYTHON_MADE: &str = "python_context_made";
 /// Names of the programs in the BPF object: for tasks,
 const TASK_PROGRAMS: &[&str] = &[
@@ -76,20 +76,20 @@ const TLS_PROGRAMS: &[&str] = &[
     "go_tls_read_end",
 ];
 
-/// How probes are set.
+/// How probes are attached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Uprobes {
-    /// All of a program and file at once (Linux 6.6): to set and to take away
-    /// each by itself takes as long as all together.
+    /// All probes of a program and file at once (Linux 6.6). Attaching or detaching a single one
+    /// takes as long as all together.
     Many,
     /// Each by itself.
     Single,
-    /// Not at all, for this reason.
+    /// Not possible, for this reason.
     Refused(String),
 }
 
 impl Uprobes {
-    /// The programs that are loaded, and those of them for many probes.
+    /// The programs to load, and those of them for many probes at once.
     pub(super) fn programs(&self, tls: bool) -> (Vec<&'static str>, Vec<&'static str>) {
         let mut programs = TASK_PROGRAMS.to_vec();
         if tls {
@@ -104,8 +104,7 @@ impl Uprobes {
 }
 
 impl ProbeKind {
-    /// Whether its end is of interest, and can be met by changing the return
-    /// address.
+    /// Whether the function's return is probed, by changing the return address.
     const fn returns(self) -> bool {
         matches!(self, Self::Write | Self::Read | Self::WriteEx | Self::ReadEx)
     }
@@ -132,12 +131,12 @@ impl ProbeKind {
 }
 
 impl Kernel {
-    /// Why plaintext of TLS libraries cannot be read; `None` where it can.
+    /// Why plaintext of TLS libraries cannot be read; `None` if it can.
     pub fn tls_refusal(&self) -> Option<&str> {
         if self.tls { self.uprobe_refusal() } else { Some("switched off") }
     }
 
-    /// Why functions of programs cannot be probed; `None` where they can.
+    /// Why functions of programs cannot be probed; `None` if they can.
     pub(crate) fn uprobe_refusal(&self) -> Option<&str> {
         match &self.uprobes {
             Uprobes::Refused(reason) => Some(reason),
@@ -145,7 +144,7 @@ impl Kernel {
         }
     }
 
-    /// Sets the probes of a file's functions, in all processes that use it.
+    /// Probes a file's functions in all processes that use the file.
     ///
     /// # Errors
     /// The kernel's reason.
@@ -162,7 +161,7 @@ impl Kernel {
             wanted.filter_map(|function| usize::try_from(function.file_offset).ok()).collect()
         };
         let mut links = Vec::new();
-        // The ends first: a beginning without one would leave calls open.
+        // Returns first. Otherwise calls could begin without an end.
         links.extend(self.set("tls_exit", true, path, &offsets_of(&ProbeKind::returns))?);
         for program in TASK_PROGRAMS.iter().chain(TLS_PROGRAMS) {
             let offsets = offsets_of(&|does| does.entry() == *program);
@@ -171,7 +170,7 @@ impl Kernel {
         Ok(links)
     }
 
-    /// Attaches a program at each of these places in a file.
+    /// Attaches a program to each of these places in a file.
     fn set(
         &self,
         name: &str,
@@ -184,7 +183,7 @@ impl Kernel {
         }
         let program = self.object.progs_mut().find(|program| program.name() == name);
         let Some(program) = program else { return Err(format!("there is no program {name}")) };
-        // Process -1: all.
+        // Process -1 means all.
         let set = if self.uprobes == Uprobes::Many {
             let opts =
                 UprobeMultiOpts { offsets: offsets.to_vec(), retprobe, ..Default::default() };
@@ -199,8 +198,7 @@ impl Kernel {
         set.map_err(|error| format!("{error:#}"))
     }
 
-    /// Leaves a process alone, in spite of probes in a library that others use as
-    /// well; or does so no longer.
+    /// Excludes a process from TLS probes in a library that others use, too; or includes it again.
     pub(crate) fn ignore_tls(&self, process: u32, ignored: bool) {
         let map = self.object.maps().find(|map| map.name() == "tls_ignored_processes");
         let Some(map) = map else { return };

@@ -1,4 +1,4 @@
-//! Where functions of TLS libraries stand in a file.
+//! Finds functions of TLS libraries in a file.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,8 +13,8 @@ use super::go;
 use crate::golang::Program;
 use crate::kernel::{Function, ProbeKind};
 
-/// Functions that are looked for. GnuTLS's and others' that take the same
-/// arguments in the same places are handled as OpenSSL's.
+/// The functions to find. Functions of GnuTLS and others with the same arguments are handled like
+/// OpenSSL's.
 const FUNCTIONS: &[(&str, ProbeKind)] = &[
     ("SSL_write", ProbeKind::Write),
     ("SSL_read", ProbeKind::Read),
@@ -28,25 +28,23 @@ const FUNCTIONS: &[(&str, ProbeKind)] = &[
     ("gnutls_deinit", ProbeKind::Free),
 ];
 
-/// Most bytes of symbols, of their names, and of writable sections together, that
-/// are read of a file.
+/// Maximum bytes of a file's symbols, their names, and its writable sections together.
 const MAX_TABLE_BYTES: u64 = 128 << 20;
-/// Most sections, and segments, of a file that is looked into: programs have some
-/// 40. How many there are, a file may say as it likes.
+/// Maximum sections and segments of a file that is read. Programs have about 40, but a file may
+/// claim any number.
 const MAX_HEADERS: usize = 4096;
-/// Most functions that are probed in a file: libraries may have several versions
-/// of one.
+/// Maximum probed functions of a file. Libraries may contain several versions of one function.
 const MAX_FUNCTIONS: usize = 64;
 
-/// The functions of TLS libraries in a file: those that it exports, else those
-/// that its symbol table names. None where it is no program or has none.
+/// The TLS functions in a file: exported ones, else those in its symbol table. Empty if the file is
+/// no program or has none.
 pub(super) fn find(file: &File) -> Vec<Function> {
     find_in(file).unwrap_or_default()
 }
 
 fn find_in(file: &File) -> Option<Vec<Function>> {
-    // Programs may have hundreds of megabytes: only what is needed is read, and
-    // names not one by one.
+    // Programs may have hundreds of megabytes, so only the necessary parts are read, and names not
+    // one by one.
     let headers = ReadCache::new(file);
     let elf = FileHeader64::<Endianness>::parse(&headers).ok()?;
     let endian = elf.endian().ok()?;
@@ -97,7 +95,7 @@ fn find_in(file: &File) -> Option<Vec<Function>> {
     Some(found)
 }
 
-/// What to set at the function whose name these bytes begin with.
+/// The kind of the function whose name these bytes begin with.
 fn probe(name: &[u8]) -> Option<ProbeKind> {
     let known = FUNCTIONS.iter().find(|(known, _)| {
         name.strip_prefix(known.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
@@ -127,15 +125,15 @@ mod tests {
         }
     }
 
-    /// The most memory that this process has had, in KiB.
+    /// Peak memory of this process in KiB.
     fn peak_kib() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").expect("it is there");
         let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("it is there");
         line.split_whitespace().nth(1).expect("a number").parse().expect("a number")
     }
 
-    /// A file of nothing but a header, and a hole of 16 GiB: its header says that
-    /// sections fill a quarter of that.
+    /// A sparse file with a header and 16 GiB of zeros. The header claims that sections fill a
+    /// quarter of that.
     #[test]
     fn what_a_file_says_of_itself_is_not_taken_as_it_is() {
         let path = std::env::temp_dir().join(format!("spanwise-{}-sections", std::process::id()));
@@ -144,10 +142,10 @@ mod tests {
         header[16] = 3; // A library,
         header[18] = 62; // of x86-64,
         header[20] = 1;
-        header[40] = 64; // whose sections begin after the header,
+        header[40] = 64; // with sections after the header,
         header[52] = 64;
         header[54] = 56;
-        header[58] = 64; // each of so many bytes, as many as the first one says.
+        header[58] = 64; // of 64 bytes each; the first one has their number.
         header[64 + 32..64 + 40].copy_from_slice(&(1_u64 << 26).to_le_bytes());
         std::fs::write(&path, header).expect("a file");
         let file = File::options().write(true).read(true).open(&path).expect("a file");

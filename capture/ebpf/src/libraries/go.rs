@@ -1,4 +1,4 @@
-//! Where Go's `crypto/tls` stands in a program.
+//! Finds Go's `crypto/tls` in a program.
 
 use crate::golang::{Body, Program};
 use crate::kernel::{Function, ProbeKind};
@@ -6,8 +6,8 @@ use crate::kernel::{Function, ProbeKind};
 const WRITE: &[u8] = b"crypto/tls.(*Conn).Write";
 const READ: &[u8] = b"crypto/tls.(*Conn).Read";
 
-/// The probes for a program's TLS; none where it has none, or is of a version or
-/// machine that is not known here.
+/// The probes for a program's TLS. Empty if it has none, or its version or machine is not
+/// supported.
 pub(super) fn find(program: &Program<'_>) -> Vec<Function> {
     functions(program).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What files a process has mapped for execution (`proc(5)`, `/proc/PID/maps`).
+//! The files that a process has mapped for execution (`proc(5)`, `/proc/PID/maps`).
 
 use std::path::PathBuf;
 
@@ -8,12 +8,12 @@ use crate::probed::FileId;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mapped {
     pub(super) file: FileId,
-    /// As the process names it.
+    /// The path in the process's view.
     pub(super) path: PathBuf,
 }
 
-/// The files that the process executes from, each once; none where the process
-/// is gone or may not be looked at.
+/// The files from which the process executes, each once. Empty if the process is gone or access is
+/// denied.
 pub(super) fn executed_files(process: u32) -> Vec<Mapped> {
     std::fs::read_to_string(format!("/proc/{process}/maps"))
         .map(|text| parse(&text))

@@ -1,6 +1,5 @@
-//! TLS libraries that processes use: found in what they execute from, so that
-//! probes can be set at what they are given to encrypt. The looking is done on
-//! a thread of its own, for programs can be large.
+//! Finds the TLS libraries of processes, so that probes can be attached. A separate thread does
+//! this, because programs can be large.
 
 mod functions;
 mod go;
@@ -19,36 +18,34 @@ use crate::kernel::{Function, Kernel};
 use crate::probed::{FileId, ProbedFiles, Set};
 use spanwise_capture_host::processes::environment_variable;
 
-/// A program is looked at when its start is heard of, for it may end soon, and
-/// again after this long, for it may load libraries late.
+/// A process is examined when it starts, because it may end soon, and again after this time,
+/// because it may load libraries later.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// A process is not looked at more often than this for handshakes seen, and each
-/// time only after twice as long.
+/// Minimum time between two examinations because of TLS handshakes. It doubles each time.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 const LOOK_AGAIN_AFTER_AT_MOST: Duration = Duration::from_secs(300);
-/// How often it is looked whether anybody still uses the files that have probes.
+/// Interval at which unused files with probes are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// Most processes that wait to be looked at.
+/// Maximum processes that wait to be examined.
 const MAX_WAITING: usize = 16_384;
-/// Files known to have no TLS functions: most executables of a machine.
+/// Maximum files that are known to have no TLS functions. Most executables have none.
 const MAX_KNOWN: usize = 4096;
 
-/// How many places would be probed in this file: for who tests what is made of
-/// files that nobody should run.
+/// Number of places in this file that would be probed. For tests with damaged files.
 pub fn tls_functions(file: &File) -> usize {
     functions::find(file).len()
 }
 
-/// What came of looking at a process.
+/// The result of examining a process.
 #[derive(Debug)]
 enum Seen {
     /// A file with functions to probe.
     Found(Found),
-    /// It is not to be looked into.
+    /// The process has opted out.
     OptedOut(u32),
 }
 
-/// A process that has this variable with the value `off` is left alone.
+/// A process with this environment variable set to `off` is left alone.
 const SWITCH: &str = "SPANWISE_TLS";
 
 fn opts_out(process: u32) -> bool {
@@ -60,30 +57,30 @@ fn opts_out(process: u32) -> bool {
 struct Found {
     process: u32,
     file: FileId,
-    /// Held open, so that it can be reached when the process has ended.
+    /// Kept open, so that it is available after the process has ended.
     handle: File,
-    /// As the process names it.
+    /// The path in the process's view.
     path: PathBuf,
     functions: Vec<Function>,
 }
 
-/// Whether a file may be a TLS library by its name. Programs that carry one
-/// are looked into as well.
+/// Whether a file's name is that of a TLS library. Executables, which may contain one, are examined
+/// as well.
 fn may_be_library(path: &std::path::Path) -> bool {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
     ["libssl", "libgnutls", "libboringssl"].iter().any(|library| name.starts_with(library))
 }
 
-/// A process that is to be looked at.
+/// A process to examine.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     process: u32,
-    /// It speaks TLS: whatever it has mapped may hold the library, such as an
-    /// extension of an interpreter's.
+    /// The process uses TLS, so any mapped file may contain the library, such as an extension of an
+    /// interpreter.
     speaks_tls: bool,
 }
 
-/// Looks at processes until nobody asks any more.
+/// Examines processes until the channel closes.
 fn look(asked: &Receiver<Asked>, seen: &Sender<Seen>, done: &AtomicU64) {
     let mut known: HashMap<FileId, Vec<Function>> = HashMap::new();
     while let Ok(Asked { process, speaks_tls }) = asked.recv() {
@@ -109,7 +106,7 @@ fn look_at(
         if !speaks_tls && !may_be {
             continue;
         }
-        // As the process sees it, which may be in a container.
+        // The path in the process's view, which may be in a container.
         let inside = path.strip_prefix("/").unwrap_or(&path);
         let inside = PathBuf::from(format!("/proc/{process}/root")).join(inside);
         if known.len() >= MAX_KNOWN {
@@ -133,33 +130,33 @@ fn look_at(
     seen
 }
 
-/// Sets probes in the TLS libraries of processes, and takes them away.
+/// Attaches probes to the TLS libraries of processes, and detaches them.
 pub struct Libraries {
     ask: Sender<Asked>,
-    /// How many processes were asked for, and how many of these looked at.
+    /// Number of requested and of completed examinations.
     asked: u64,
     done: Arc<AtomicU64>,
     seen: Receiver<Seen>,
     waiting: Vec<(Instant, u32)>,
-    /// Processes that were looked at for speaking TLS: when, and how long not to
-    /// look again.
+    /// Processes examined because of TLS handshakes: the time, and how long to wait before the
+    /// next.
     looked: HashMap<u32, (Instant, Duration)>,
     probed: ProbedFiles,
     swept: Instant,
-    /// Processes that are left alone, and those of them that have ended since.
+    /// Processes that have opted out, and those of them that have ended since.
     opted_out: HashSet<u32>,
     gone: Vec<u32>,
-    /// Files that the kernel refused, which is said once.
+    /// Files that the kernel refused. Each is logged once.
     refused: HashSet<FileId>,
     /// Processes that use a library and were not wanted.
     unwanted: HashSet<u32>,
 }
 
 impl Libraries {
-    /// Looks at all processes that run now.
+    /// Examines all running processes.
     ///
     /// # Errors
-    /// Where the system refuses a thread.
+    /// If the system refuses a thread.
     pub fn start() -> std::io::Result<Self> {
         let (ask, asked) = channel();
         let (tell, seen) = channel();
@@ -202,7 +199,7 @@ impl Libraries {
         }
     }
 
-    /// A process runs a new program.
+    /// A process executes a new program.
     pub fn started(&mut self, process: u32) {
         self.ended(process);
         if self.waiting.len() < MAX_WAITING {
@@ -211,7 +208,7 @@ impl Libraries {
         }
     }
 
-    /// A process was seen to begin a TLS connection.
+    /// A process was seen to start a TLS connection.
     pub fn speaks_tls(&mut self, process: u32) {
         let now = Instant::now();
         let pause = match self.looked.get(&process) {
@@ -226,7 +223,7 @@ impl Libraries {
         self.ask(process, true);
     }
 
-    /// A process has ended, or runs another program.
+    /// A process has ended, or executes another program.
     pub fn ended(&mut self, process: u32) {
         self.looked.remove(&process);
         self.unwanted.remove(&process);
@@ -283,9 +280,8 @@ impl Libraries {
         }
     }
 
-    /// Takes probes away that nobody uses any more. Who ended may have left
-    /// children that were forked and never heard of: before a file goes, all
-    /// processes are looked at once more.
+    /// Detaches unused probes. A process that has ended may have forked children that were never
+    /// reported. So all processes are examined once more before a file's probes are removed.
     fn sweep(&mut self, kernel: &Kernel) {
         if self.probed.sweep() {
             self.look_at_all();
@@ -295,17 +291,17 @@ impl Libraries {
         }
     }
 
-    /// How often a process was to be looked at.
+    /// Number of requested examinations.
     pub const fn asked(&self) -> u64 {
         self.asked
     }
 
-    /// How often that has been done.
+    /// Number of completed examinations.
     pub fn looked_at(&self) -> u64 {
         self.done.load(Ordering::Acquire)
     }
 
-    /// Files that have probes now.
+    /// Number of files with probes.
     pub fn count(&self) -> usize {
         self.probed.count()
     }

@@ -1,27 +1,27 @@
-//! Thread-specific data (`pthread_getspecific`) and thread-local variables in the memory of
-//! another process, as glibc keeps them.
+//! Thread-specific data (`pthread_getspecific`) and thread-local variables in another process's
+//! memory, as glibc stores them.
 
 use super::memory::{Image, Mapping, Memory};
 
-/// Blocks of thread-specific data that a thread has, and keys in each (glibc).
+/// Number of blocks of thread-specific data in a thread, and of keys in each block (glibc).
 const BLOCKS: usize = 32;
 const KEYS: usize = 32;
-/// `pthread_key_data`: a number and the data.
+/// Size of `pthread_key_data`: a number and the data.
 const KEY_BYTES: u64 = 16;
-/// A thread's descriptor, `struct pthread`, is no longer than this.
+/// Maximum size of a thread's descriptor, `struct pthread`.
 const DESCRIPTOR_BYTES: u64 = 1 << 14;
 
-/// Where the C library keeps thread-specific data.
+/// The location of thread-specific data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ThreadData {
-    /// Of the pointers to blocks, from the thread pointer.
+    /// Offset of the pointers to blocks, from the thread pointer.
     blocks: u64,
-    /// Of the data, in what belongs to a key.
+    /// Offset of the data within a key's entry.
     data: u64,
 }
 
-/// Of a field, as glibc tells debuggers (`nptl_db`): all its bits, how many there are of it,
-/// its place in bytes.
+/// The description of a field for debuggers (`nptl_db`): total bits, number of elements, and byte
+/// offset.
 fn field(image: &Image, name: &str) -> Option<[u32; 3]> {
     let bytes = image.constant::<12>(name)?;
     let mut words =
@@ -29,8 +29,12 @@ fn field(image: &Image, name: &str) -> Option<[u32; 3]> {
     Some([words.next()?, words.next()?, words.next()?])
 }
 
-/// What some image of the C library says: that is `libc.so.6`, before 2.34 `libpthread`.
-fn told<T>(process: u32, mapped: &[Mapping], ask: impl Fn(&Image) -> Option<T>) -> Option<T> {
+/// The first result for an image of the C library: `libc.so.6`, or `libpthread` before 2.34.
+fn first_result<T>(
+    process: u32,
+    mapped: &[Mapping],
+    ask: impl Fn(&Image) -> Option<T>,
+) -> Option<T> {
     let is_library = |mapping: &&Mapping| {
         let name = mapping.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let names = ["libc.so", "libc-2", "libpthread"];
@@ -42,9 +46,9 @@ fn told<T>(process: u32, mapped: &[Mapping], ask: impl Fn(&Image) -> Option<T>) 
         .find_map(|mapping| ask(&Image::open(process, mapped, &mapping.path)?))
 }
 
-/// Where thread-specific data is, in all threads of a process.
+/// The location of thread-specific data in all threads of a process.
 pub(super) fn threads(process: u32, mapped: &[Mapping]) -> Option<ThreadData> {
-    told(process, mapped, |image| {
+    first_result(process, mapped, |image| {
         let [blocks_bits, _, place] = field(image, "_thread_db_pthread_specific")?;
         let [data_bits, _, data] = field(image, "_thread_db_pthread_key_data_data")?;
         let size = image.constant("_thread_db_sizeof_pthread_key_data").map(u32::from_ne_bytes)?;
@@ -54,22 +58,22 @@ pub(super) fn threads(process: u32, mapped: &[Mapping]) -> Option<ThreadData> {
     })
 }
 
-/// Where the C library lists the blocks of thread-local variables that libraries have.
+/// The location of the list of thread-local blocks of libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ThreadVariables {
-    /// Of the pointer to the list, from the thread pointer.
+    /// Offset of the pointer to the list, from the thread pointer.
     pub(super) vector: u64,
 }
 
 impl ThreadVariables {
-    /// `dtv_t`: the block's address and what is to be freed. The one before the first says
-    /// how many there are.
+    /// Size of `dtv_t`: the block's address and what to free. The entry before the first contains
+    /// the number of entries.
     pub(super) const ENTRY_BYTES: u64 = 16;
 }
 
-/// Where blocks of thread-local variables are listed, likewise.
+/// The location of that list in a process.
 pub(super) fn thread_variables(process: u32, mapped: &[Mapping]) -> Option<ThreadVariables> {
-    told(process, mapped, |image| {
+    first_result(process, mapped, |image| {
         let [pointer_bits, _, vector] = field(image, "_thread_db_pthread_dtvp")?;
         let [entry_bits, _, first] = field(image, "_thread_db_dtv_dtv")?;
         let [block_bits, _, block] = field(image, "_thread_db_dtv_t_pointer_val")?;
@@ -79,10 +83,10 @@ pub(super) fn thread_variables(process: u32, mapped: &[Mapping]) -> Option<Threa
     })
 }
 
-/// From the thread pointer, the place of the pointer to the block that holds the thread's
-/// state, and the place of that in the block. It is the same for all threads, and each
-/// finds its own. The first block is part of the thread's descriptor: it needs no pointer
-/// (0), and the second place is from the thread pointer.
+/// The offset, from the thread pointer, of the pointer to the block that contains the thread's
+/// state, and the state's offset in that block. They are the same for all threads. The first block
+/// is part of the thread's descriptor. It needs no pointer (0), and the second offset is then from
+/// the thread pointer.
 pub(super) fn place_of_state(
     memory: &Memory,
     library: &ThreadData,
@@ -91,13 +95,13 @@ pub(super) fn place_of_state(
     let mut place = None;
     for (state, thread) in states {
         let found = place_in_thread(memory, library, *state, *thread);
-        // A thread of several interpreters has the state of one.
+        // A thread with several interpreters has the state of one of them.
         let shared = states.iter().filter(|(_, other)| other == thread).count() > 1;
         match (found, place) {
             (None, _) if shared => {}
             (Some(found), None) => place = Some(found),
             (Some(found), Some(known)) if found == known => {}
-            // A thread may begin or end meanwhile; nothing but its own state may be there.
+            // A thread may begin or end meanwhile. But it must not have another state there.
             (None, Some((block, at))) => {
                 let block =
                     if block == 0 { *thread } else { memory.word(thread + block).unwrap_or(0) };
@@ -127,7 +131,7 @@ fn place_in_thread(
             if data[1] != state {
                 continue;
             }
-            // Two of them would be one too many.
+            // The result must be unique.
             if found.is_some() {
                 return None;
             }
@@ -148,8 +152,8 @@ mod tests {
     use super::*;
     use crate::runtimes::memory::mappings;
 
-    /// More keys than lie in a thread's descriptor; a key's data are found from the thread
-    /// pointer by the two places, as the kernel side goes.
+    /// Uses more keys than fit into a thread's descriptor. A key's data is found from the thread
+    /// pointer by the two offsets, as in the kernel side.
     #[test]
     fn only_data_of_later_keys_are_behind_a_pointer() {
         let process = std::process::id();
@@ -158,14 +162,14 @@ mod tests {
         let mut keys = [0; KEYS + 8];
         let data = |index: usize| 0x5eed_0000_0000 + index as u64;
         for (index, key) in keys.iter_mut().enumerate() {
-            // SAFETY: the key is this array's, and nobody follows what is kept for it.
+            // SAFETY: the key is this array's, and nothing dereferences its value.
             let done = unsafe {
                 libc::pthread_key_create(key, None)
                     | libc::pthread_setspecific(*key, data(index) as *const libc::c_void)
             };
             assert_eq!(done, 0);
         }
-        // SAFETY: it only says which thread this is.
+        // SAFETY: it only returns this thread's id.
         let thread = unsafe { libc::pthread_self() };
         for index in [0, keys.len() - 1] {
             let (block, at) =
@@ -175,7 +179,7 @@ mod tests {
             assert_eq!(memory.word(block + at), Some(data(index)));
         }
         for key in keys {
-            // SAFETY: made above, and not used any more.
+            // SAFETY: created above, and not used any more.
             unsafe { libc::pthread_key_delete(key) };
         }
     }

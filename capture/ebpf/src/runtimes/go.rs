@@ -1,5 +1,5 @@
-//! Goroutines: where Go's runtime keeps what a thread runs, in which order its fields are,
-//! and which functions say for whom a connection's own goroutines read and write.
+//! Goroutines: where Go's runtime stores the current goroutine, the offsets of its fields, and the
+//! functions that reveal on whose behalf a connection's own goroutines read and write.
 
 mod layouts;
 
@@ -14,25 +14,25 @@ use crate::golang::Program;
 use crate::kernel::{Function, ProbeKind, TaskKind, TaskRule};
 use crate::probed::FileId;
 
-/// Programs remembered: most executables of a machine are of another language.
+/// Maximum known programs. Most executables are written in another language.
 const MAX_KNOWN: usize = 4096;
 
 const NEWPROC: &str = "runtime.newproc1";
 const ROUND_TRIP: &str = "net/http.(*persistConn).roundTrip";
-/// The handlers of HTTP/2: net/http's own, and that of golang.org/x/net.
+/// The HTTP/2 handlers of net/http and of golang.org/x/net.
 const RUN_HANDLERS: [&str; 2] =
     ["net/http.(*http2serverConn).runHandler", "golang.org/x/net/http2.(*serverConn).runHandler"];
 const GRPC: &str = "google.golang.org/grpc";
 const NEW_STREAM: &str = "google.golang.org/grpc/internal/transport.(*http2Client).NewStream";
 const HANDLE_STREAM: &str = "google.golang.org/grpc.(*Server).handleStream";
 
-/// Where the flag is that goroutines are seen to be made (`bpf/task_go.h`).
+/// Index of the flag that the creation of goroutines is observed (`bpf/task_go.h`).
 const BIRTHS: usize = 11;
 
-/// What is known of a program.
+/// What is known about a program.
 #[derive(Debug, Clone)]
-enum Known {
-    /// It is none of Go.
+enum ProgramState {
+    /// Not a Go program.
     Other,
     Refused(String),
     Rule {
@@ -42,24 +42,24 @@ enum Known {
     },
 }
 
-/// What is known of programs.
+/// Known programs.
 #[derive(Default)]
 pub(super) struct Programs {
-    known: HashMap<FileId, Known>,
+    known: HashMap<FileId, ProgramState>,
 }
 
 impl Programs {
-    /// How a program's goroutines are read.
+    /// How to read a program's goroutines.
     pub(super) fn tasks(&mut self, executable: File) -> Tasks {
         let Ok(file) = FileId::of(&executable) else { return Tasks::None };
         if self.known.len() >= MAX_KNOWN {
             self.known.clear();
         }
-        let known = self.known.entry(file).or_insert_with(|| look(&executable));
+        let known = self.known.entry(file).or_insert_with(|| examine(&executable));
         match known.clone() {
-            Known::Other => Tasks::None,
-            Known::Refused(reason) => Tasks::Unknown(reason),
-            Known::Rule { rule, functions, births } => {
+            ProgramState::Other => Tasks::None,
+            ProgramState::Refused(reason) => Tasks::Unknown(reason),
+            ProgramState::Rule { rule, functions, births } => {
                 let probes = Probes::new(file, executable, functions, births);
                 Tasks::Known(rule, Some(probes))
             }
@@ -67,16 +67,16 @@ impl Programs {
     }
 }
 
-fn look(executable: &File) -> Known {
-    let Some(program) = Program::open(executable) else { return Known::Other };
+fn examine(executable: &File) -> ProgramState {
+    let Some(program) = Program::open(executable) else { return ProgramState::Other };
     let found = rule(&program).and_then(|mut rule| {
         let functions = functions(&program, &mut rule)?;
-        Ok(Known::Rule { rule, functions, births: births(&program).unwrap_or_default() })
+        Ok(ProgramState::Rule { rule, functions, births: births(&program).unwrap_or_default() })
     });
-    found.unwrap_or_else(Known::Refused)
+    found.unwrap_or_else(ProgramState::Refused)
 }
 
-/// The rule by which goroutines are told to be seen to be made.
+/// The rule with the flag that goroutine creation is observed.
 pub(super) fn with_births(rule: &TaskRule) -> TaskRule {
     let mut rule = *rule;
     rule.offsets[BIRTHS] = 1;
@@ -104,9 +104,9 @@ fn rule(program: &Program<'_>) -> Result<TaskRule, String> {
     Ok(TaskRule::new(TaskKind::Go, &[variable, goid, parent_goid, m, curg, persist_conn]))
 }
 
-/// The functions of a program that are probed, with what is needed to understand them.
-/// Where one is there and cannot be, nothing else is to be trusted: what goroutines of
-/// their own write would be taken for what they do by themselves.
+/// The functions of a program to probe. Also adds what they need to the rule. If one of them exists
+/// but cannot be probed, the program gets no rule: what a connection's own goroutine writes would
+/// be attributed to that goroutine.
 fn functions(program: &Program<'_>, rule: &mut TaskRule) -> Result<Vec<Function>, String> {
     let mut found = Vec::new();
     if begins(program, ROUND_TRIP, ProbeKind::GoRoundTrip, &mut found)?.is_none()
@@ -142,7 +142,7 @@ fn functions(program: &Program<'_>, rule: &mut TaskRule) -> Result<Vec<Function>
     Ok(found)
 }
 
-/// Has a function probed where it begins, if the program has it.
+/// Probes the beginning of a function, if the program has it.
 fn begins(
     program: &Program<'_>,
     name: &str,
@@ -155,7 +155,7 @@ fn begins(
     Ok(Some(()))
 }
 
-/// Where goroutines are made.
+/// The places where goroutines are created.
 fn births(program: &Program<'_>) -> Option<Vec<Function>> {
     let body = program.body(program.function(NEWPROC.as_bytes())?)?;
     let ends = body.returns.into_iter();
@@ -167,8 +167,8 @@ fn instructions(code: &[u8]) -> impl Iterator<Item = Instruction> {
     std::iter::from_fn(move || decoder.can_decode().then(|| decoder.decode()))
 }
 
-/// Whether this code, which makes a goroutine, copies the number of one into the
-/// parent's of another, as it does where the layout is right.
+/// Whether this code, which creates a goroutine, copies the number of one goroutine to the parent
+/// field of another. It does if the layout is right.
 fn hands_down(newproc: &[u8], runtime: Runtime) -> bool {
     let at = |instruction: &Instruction, offset: i32| {
         !matches!(instruction.memory_base(), Register::None | Register::RSP)
@@ -190,8 +190,8 @@ fn hands_down(newproc: &[u8], runtime: Runtime) -> bool {
     false
 }
 
-/// Where the thread-local variable of Go's runtime is from the thread pointer, as all of
-/// these functions have it; they do nothing else with thread-local storage.
+/// The offset of the runtime's thread-local variable from the thread pointer, according to all of
+/// these functions. They use no other thread-local storage.
 fn local_variable(functions: &[Vec<u8>]) -> Option<i32> {
     let mut found = None;
     for code in functions {
@@ -202,7 +202,7 @@ fn local_variable(functions: &[Vec<u8>]) -> Option<i32> {
                 continue;
             }
             let displacement = instruction.memory_displacement64().cast_signed();
-            // In position-independent programs the offset is in a register.
+            // In position-independent programs, the offset is in a register.
             let base = match instruction.memory_base() {
                 Register::None => 0,
                 register => {
@@ -238,7 +238,7 @@ mod tests {
         assert!(hands_down(&code, RUNTIME));
         assert!(!hands_down(&code, Runtime { goid: 0xa0, ..RUNTIME }));
         assert!(!hands_down(&code, Runtime { parent_goid: 0x110, ..RUNTIME }));
-        code[9] = 0x9a; // Another register.
+        code[9] = 0x9a; // A different register.
         assert!(!hands_down(&code, RUNTIME));
         assert!(!hands_down(&[], RUNTIME));
     }

@@ -1,13 +1,12 @@
-//! Greenlets (gevent, eventlet): which of them runs in a thread is known to the library
-//! `greenlet`, in a thread-local variable. What that leads to is listed by version, and
-//! believed only where it holds in the process itself: some thread's variable must lead to
-//! a main greenlet, which is an object of that type.
+//! Greenlets (gevent, eventlet). The library `greenlet` keeps the current one of each thread in a
+//! thread-local variable. Its offsets are listed by version, and verified in each process: some
+//! thread's variable must lead to a main greenlet, which is an object of the right type.
 //!
-//! The library's thread-local variables are a block in each thread, which is found by the
-//! library's number among those that have such, as the C library lists it.
+//! Each thread has a block with the library's thread-local variables. It is found in the C
+//! library's list of blocks by the library's number.
 //!
-//! Who has made a greenlet is seen where they are made. That is no proof of whose work it
-//! does: under gevent the threads of a pool are greenlets, too.
+//! The creation of greenlets is observed, too. But the creator does not determine the work: under
+//! gevent, the threads of a pool are greenlets.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -23,42 +22,42 @@ use super::memory::{Image, Mapping, Memory, inside};
 use crate::kernel::{Function, ProbeKind};
 use crate::probed::FileId;
 
-/// Releases of which the places are known: all since `greenlet::ThreadState` begins with
-/// the main greenlet and the current one. First and last, by major and minor number.
+/// Supported releases: all since `greenlet::ThreadState` begins with the main greenlet and the
+/// current one. First and last, as major and minor number.
 const VERSIONS: [(u32, u32); 2] = [(2, 0), (3, 5)];
 
-/// `PyTypeObject.tp_new`, in all of CPython 3.8 to 3.13.
+/// Offset of `PyTypeObject.tp_new`, in all of CPython 3.8 to 3.13.
 const NEW: u64 = 312;
-/// `PyObject.ob_type`.
+/// Offset of `PyObject.ob_type`.
 const TYPE: u64 = 8;
-/// Most bytes of thread-local variables that are looked at: there are 16.
+/// Maximum bytes of thread-local variables that are read. There are 16.
 const MAX_VARIABLES_BYTES: u64 = 128;
-/// Most bytes of relocations that are read.
+/// Maximum bytes of relocations.
 const MAX_RELOCATIONS_BYTES: u64 = 16 << 20;
-/// `TLS_DTV_UNALLOCATED`: the thread has not used any of a library's variables so far.
+/// `TLS_DTV_UNALLOCATED`: the thread has not used any of a library's variables yet.
 const UNUSED: u64 = u64::MAX;
-/// Thread-local blocks of a process are fewer.
+/// Maximum number of thread-local blocks of a process.
 const MAX_MODULES: u64 = 1 << 20;
 
-/// What the kernel side has to know.
+/// What the kernel side needs to know.
 #[derive(Debug)]
 pub(super) struct Greenlets {
-    /// From the thread pointer: pointer to the list of blocks.
+    /// Offset from the thread pointer: pointer to the list of blocks.
     pub(super) vector: u64,
-    /// Which of them is the library's,
+    /// The library's number in the list,
     pub(super) module: u64,
-    /// and where the variable is in that.
+    /// and the variable's offset in its block.
     pub(super) variable: u64,
     /// The type of main greenlets.
     pub(super) kind: u64,
-    /// Where greenlets are made.
+    /// Functions that create greenlets.
     pub(super) probes: Probes,
 }
 
-/// How the greenlets of a process are read; none where it has made none so far.
+/// How to read the greenlets of a process; `None` if it has created none yet.
 ///
 /// # Errors
-/// Why they cannot be.
+/// Why they cannot be read.
 pub(super) fn greenlets(
     process: u32,
     mapped: &[Mapping],
@@ -80,7 +79,7 @@ pub(super) fn greenlets(
         .address("PyGreenlet_Type")
         .ok_or_else(|| "the library of greenlets does not export their type".to_owned())?;
     let (slots, bytes) = variables(&file).unwrap_or_default();
-    // Only while it is being loaded that is not known yet.
+    // The number is unknown only while the library is being loaded.
     let module = slots.iter().filter_map(|slot| image.bias().checked_add(*slot));
     let mut module: Vec<u64> = module.filter_map(|slot| memory.word(slot)).collect();
     module.dedup();
@@ -125,7 +124,7 @@ fn library(mapped: &[Mapping]) -> Option<PathBuf> {
     mapped.iter().find(is_library).map(|mapping| mapping.path.clone())
 }
 
-/// The version that stands beside the package, in the name of what its installer left:
+/// The version, from the name of the directory that the installer left beside the package:
 /// `greenlet-3.5.6.dist-info`, or `.egg-info`.
 fn version(process: u32, path: &Path) -> Result<(u32, u32), String> {
     let beside = path.ancestors().nth(2).map(|packages| inside(process, packages));
@@ -151,8 +150,8 @@ fn version_of(name: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Where a library is told the number of its block of thread-local variables, as addresses
-/// in the file, and how long the block is.
+/// The file addresses at which a library stores the number of its thread-local block, and the
+/// block's size.
 fn variables(file: &File) -> Option<(Vec<u64>, u64)> {
     let data = ReadCache::new(file);
     let elf = FileHeader64::<Endianness>::parse(&data).ok()?;
@@ -166,7 +165,7 @@ fn variables(file: &File) -> Option<(Vec<u64>, u64)> {
             continue;
         }
         let Ok(Some((relocations, _))) = section.rela(endian, &data) else { continue };
-        // Without a symbol it is the library's own.
+        // Without a symbol, it is the library's own block.
         let own = relocations.iter().filter(|relocation| {
             relocation.r_type(endian, false) == R_X86_64_DTPMOD64
                 && relocation.r_sym(endian, false) == 0
@@ -176,7 +175,7 @@ fn variables(file: &File) -> Option<(Vec<u64>, u64)> {
     Some((slots, bytes))
 }
 
-/// A thread's block of variables, where it has one.
+/// A thread's block of variables, if it has one.
 fn block(memory: &Memory, library: &ThreadVariables, thread: u64, module: u64) -> Option<u64> {
     let vector = memory.word(thread.checked_add(library.vector)?)?;
     let count = memory.word(vector.checked_sub(ThreadVariables::ENTRY_BYTES)?)?;
@@ -187,7 +186,7 @@ fn block(memory: &Memory, library: &ThreadVariables, thread: u64, module: u64) -
     (block != UNUSED).then_some(block)
 }
 
-/// Whether a variable points at what a thread knows of its greenlets.
+/// Whether a variable points to a thread's state of greenlets.
 fn is_state(memory: &Memory, variable: u64, kind: u64) -> bool {
     let main = memory.word(variable).and_then(|state| memory.word(state));
     main.and_then(|main| memory.word(main.checked_add(TYPE)?)) == Some(kind)

@@ -1,21 +1,21 @@
-//! The table in which a program itself tells what its threads work on: a file that it has
-//! mapped, found by its name. docs/task-table.md is the same for who writes one.
+//! The table in which a program itself reports what its threads work on: a mapped file with a known
+//! name. docs/task-table.md specifies it for programs that write one.
 
 use super::memory::{Mapping, Memory};
 use crate::kernel::{TaskKind, TaskRule};
 
-/// How the file's name begins: the last number is the form's.
+/// Prefix of the file's name. The last number is the version of the format.
 const NAME: &str = "spanwise-tasks-1.";
-/// How the file begins.
+/// First bytes of the file.
 const MAGIC: [u8; 8] = *b"spanwise";
-/// Bits of a place in the table.
+/// Number of bits of an index in the table.
 const BITS: std::ops::RangeInclusive<u32> = 4..=20;
-/// Bytes of a slot: as many hops as the kernel side reads, at most.
+/// Bytes of a slot: at most as many hops as the kernel side reads.
 const SLOT_BYTES: std::ops::RangeInclusive<u32> = 16..=4096;
-/// Keys beyond the last place.
+/// Additional keys at the end of the table.
 const BEYOND: u64 = 4;
 
-/// Where the table of a process is.
+/// The location of a process's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Table {
     bits: u32,
@@ -24,7 +24,7 @@ pub(super) struct Table {
     slots: u64,
 }
 
-/// The table that a process has; `None` where it has none.
+/// The table of a process; `None` if it has none.
 pub(super) fn table(process: u32, mapped: &[Mapping]) -> Option<Table> {
     let named = |mapping: &&Mapping| {
         let name = mapping.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -36,7 +36,7 @@ pub(super) fn table(process: u32, mapped: &[Mapping]) -> Option<Table> {
 }
 
 impl Table {
-    /// What the header of a table says that is mapped from `start` to `end`.
+    /// Parses the header of a table that is mapped from `start` to `end`.
     fn read(header: &[u8; 32], start: u64, end: u64) -> Option<Self> {
         let number = |at: usize| Some(u32::from_ne_bytes(header.get(at..at + 4)?.try_into().ok()?));
         if header[..8] != MAGIC {
@@ -57,13 +57,12 @@ impl Table {
         })
     }
 
-    /// A rule for a process of which nothing else is known.
+    /// A rule for a process with no other source of tasks.
     pub(super) fn rule(self) -> TaskRule {
         self.with(TaskRule::new(TaskKind::Told, &[]))
     }
 
-    /// A rule by which the table is read besides; the places are those of
-    /// `bpf/task_told.h`.
+    /// Adds the table to a rule. The indexes are those of `bpf/task_told.h`.
     pub(super) fn with(self, mut rule: TaskRule) -> TaskRule {
         rule.offsets[10] = i32::try_from(self.bits).unwrap_or(0);
         rule.offsets[11] = i32::try_from(self.slot_bytes).unwrap_or(0);
@@ -73,7 +72,7 @@ impl Table {
     }
 }
 
-/// Whether a rule has such a table read, too.
+/// Whether a rule includes a table.
 pub(super) const fn is_part_of(rule: &TaskRule) -> bool {
     rule.offsets[10] != 0
 }

@@ -1,11 +1,10 @@
-//! Virtual threads of HotSpot. Where its fields are, it says itself, in tables for the
-//! serviceability agent (`gHotSpotVMStructs`): so nothing is listed by version here. From
-//! JDK 24 on a thread knows the number of the virtual thread that it runs (it owns
-//! monitors under that), which stays the same wherever that goes on. Platform threads are
-//! left at being threads.
+//! Virtual threads of HotSpot. HotSpot publishes the offsets of its fields in tables for the
+//! serviceability agent (`gHotSpotVMStructs`), so none are listed by version here. From JDK 24 on,
+//! a thread knows the number of the virtual thread that it runs (which owns monitors under that
+//! number). The number stays the same on every carrier thread. Platform threads count as threads.
 //!
-//! By which other thread a virtual one was started is not known, nor who hands work to the
-//! threads of an executor: unless the helper is there (`agents/jvm`), which tells.
+//! The creator of a virtual thread is unknown, and so is the submitter of work to an executor,
+//! unless the helper (`agents/jvm`) reports them.
 
 use std::collections::HashMap;
 
@@ -16,17 +15,16 @@ use super::memory::{Image, Mapping, Memory};
 use crate::kernel::{TaskKind, TaskRule};
 
 const LIBRARY: &str = "libjvm.so";
-/// Entries of a table that are read: there are some 600.
+/// Maximum entries of a table. There are about 600.
 const MAX_ENTRIES: u64 = 4096;
-/// Flags of a virtual machine that are looked at: there are some 1,500.
+/// Maximum flags of a virtual machine. There are about 1,500.
 const MAX_FLAGS: u64 = 8192;
-/// Threads that are looked at.
+/// Maximum threads that are checked.
 const MAX_THREADS: u64 = 64;
-/// Z's references have that many bits of their own below the address.
+/// Number of bits below the address in ZGC's references.
 const Z_COLOUR_BITS: i32 = 16;
 
-/// How the virtual threads of a process are read; none where it does not run a JVM that
-/// has them.
+/// How to read the virtual threads of a process; none if it does not run a JVM that has them.
 pub(super) fn tasks(process: u32, mapped: &[Mapping], told: Option<Table>) -> Tasks {
     if !mapped.iter().any(|mapping| mapping.path.ends_with(LIBRARY)) {
         return Tasks::None;
@@ -55,7 +53,7 @@ fn rule(process: u32, mapped: &[Mapping]) -> Result<Option<TaskRule>, String> {
     let memory =
         Memory::open(process).map_err(|error| format!("its memory cannot be read: {error}"))?;
     let Some(fields) = Fields::read(&memory, &image) else { return Ok(None) };
-    // Before JDK 21 there are none.
+    // There are none before JDK 21.
     let Some(current) = fields.offset("JavaThread", "_vthread") else { return Ok(None) };
     let number = fields
         .offset("JavaThread", "_monitor_owner_id")
@@ -63,7 +61,7 @@ fn rule(process: u32, mapped: &[Mapping]) -> Result<Option<TaskRule>, String> {
     let own = fields
         .offset("JavaThread", "_threadObj")
         .ok_or_else(|| "it does not say where a thread's object is".to_owned())?;
-    // It has not begun yet where there are no threads.
+    // Without threads, the virtual machine has not started yet.
     let Some(states) = fields.threads(&memory).filter(|states| !states.is_empty()) else {
         return Ok(None);
     };
@@ -82,7 +80,7 @@ fn rule(process: u32, mapped: &[Mapping]) -> Result<Option<TaskRule>, String> {
     Ok(Some(TaskRule::new(TaskKind::Jvm, &offsets)))
 }
 
-/// Fields by type and name: the offset of each, or the address of a static one.
+/// Fields by type and name: the offset, or the address of a static field.
 struct Fields(HashMap<(String, String), u64>);
 
 impl Fields {
@@ -115,7 +113,7 @@ impl Fields {
         self.0.get(&(kind.to_owned(), name.to_owned())).copied()
     }
 
-    /// The JavaThreads, each with what the C library calls it.
+    /// The JavaThreads, each with its thread pointer in the C library.
     fn threads(&self, memory: &Memory) -> Option<Vec<(u64, u64)>> {
         let list = memory.word(self.offset("ThreadsSMRSupport", "_java_thread_list")?)?;
         let length = self.offset("ThreadsList", "_length")?;
@@ -128,11 +126,11 @@ impl Fields {
             let pthread = memory.word(memory.word(thread + os_thread)? + pthread)?;
             Some((thread, pthread))
         };
-        // Threads begin and end meanwhile.
+        // Threads may begin and end meanwhile.
         Some((0..length.min(MAX_THREADS)).filter_map(thread).collect())
     }
 
-    /// Whether a flag is on; `None` where there is no telling.
+    /// Whether a flag is set; `None` if unknown.
     fn flag(&self, memory: &Memory, image: &Image, wanted: &str) -> Option<bool> {
         let size = size_of_type(memory, image, "JVMFlag")?;
         let first = memory.word(self.offset("JVMFlag", "flags")?)?;
@@ -145,12 +143,12 @@ impl Fields {
                 return Some(memory.bytes::<1>(memory.word(at + value)?)? != [0]);
             }
         }
-        // Built without it.
+        // The virtual machine was built without it.
         Some(false)
     }
 }
 
-/// How many bytes a value of a type takes.
+/// The size of a type.
 fn size_of_type(memory: &Memory, image: &Image, wanted: &str) -> Option<u64> {
     let variable = |name: &str| memory.word(image.address(name)?);
     let table = variable("gHotSpotVMTypes").filter(|table| *table != 0)?;

@@ -1,5 +1,4 @@
-//! The memory of a process, and the files that are mapped into it: where a symbol
-//! stands, and what is there.
+//! The memory of a process and its mapped files: addresses of symbols, and reads.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,17 +10,17 @@ use object::pod::slice_from_all_bytes;
 use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 
-/// Most bytes of symbols, and of their names, that are read of a file.
+/// Maximum bytes of a file's symbols and their names.
 const MAX_TABLE_BYTES: u64 = 128 << 20;
-/// Most sections, and segments, of a file that is looked into.
+/// Maximum sections and segments of a file that is read.
 const MAX_HEADERS: usize = 4096;
 
-/// What a process has in its memory (`/proc/PID/mem`).
+/// The memory of a process (`/proc/PID/mem`).
 pub(super) struct Memory(File);
 
 impl Memory {
     /// # Errors
-    /// Where the process is gone, or may not be looked into.
+    /// If the process is gone, or access is denied.
     pub(super) fn open(process: u32) -> std::io::Result<Self> {
         File::open(format!("/proc/{process}/mem")).map(Self)
     }
@@ -36,7 +35,7 @@ impl Memory {
         self.bytes(address).map(u64::from_ne_bytes)
     }
 
-    /// As many words as there are to be read, at most `count`.
+    /// The readable words, at most `count`.
     pub(super) fn words(&self, address: u64, count: usize) -> Vec<u64> {
         let mut bytes = vec![0; count * 8];
         let read = self.0.read_at(&mut bytes, address).unwrap_or(0);
@@ -44,7 +43,7 @@ impl Memory {
         words.filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes)).collect()
     }
 
-    /// A text that ends with NUL, of at most 64 bytes.
+    /// A NUL-terminated text of at most 64 bytes.
     pub(super) fn text(&self, address: u64) -> Option<String> {
         let mut bytes = [0; 64];
         let read = self.0.read_at(&mut bytes, address).ok()?;
@@ -53,18 +52,18 @@ impl Memory {
     }
 }
 
-/// A part of a file that is mapped.
+/// A mapped part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mapping {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) offset: u64,
     pub(super) executable: bool,
-    /// As the process names it.
+    /// The path in the process's view.
     pub(super) path: PathBuf,
 }
 
-/// What of files a process has mapped; none where it is gone.
+/// The mapped files of a process; empty if it is gone.
 pub(super) fn mappings(process: u32) -> Vec<Mapping> {
     let text = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
     text.lines().filter_map(mapping).collect()
@@ -88,7 +87,7 @@ fn mapping(line: &str) -> Option<Mapping> {
     })
 }
 
-/// A path as the process sees it, which may be in a container.
+/// A path in the process's view, which may be in a container.
 pub(super) fn inside(process: u32, path: &Path) -> PathBuf {
     let inside = path.strip_prefix("/").unwrap_or(path);
     PathBuf::from(format!("/proc/{process}/root")).join(inside)
@@ -97,17 +96,17 @@ pub(super) fn inside(process: u32, path: &Path) -> PathBuf {
 /// A mapped program or library.
 pub(super) struct Image {
     pub(super) file: File,
-    /// What to add to addresses in the file for those in memory.
+    /// The difference between memory addresses and file addresses.
     bias: u64,
-    /// Of each loaded segment: its address, its place in the file, its length there.
+    /// Each loaded segment: address, offset in the file, size in the file.
     segments: Vec<(u64, u64, u64)>,
     symbols: Vec<u8>,
     names: Vec<u8>,
 }
 
 impl Image {
-    /// The image that a process has mapped from this path; `None` where it is no such,
-    /// or cannot be read.
+    /// The image that a process has mapped from this path; `None` if there is none or it cannot be
+    /// read.
     pub(super) fn open(process: u32, mappings: &[Mapping], path: &Path) -> Option<Self> {
         let file = File::open(inside(process, path)).ok()?;
         let headers = ReadCache::new(&file);
@@ -135,7 +134,7 @@ impl Image {
         Some(Self { bias, segments, symbols, names, file })
     }
 
-    /// What to add to addresses in the file for those in memory.
+    /// The difference between memory addresses and file addresses.
     pub(super) const fn bias(&self) -> u64 {
         self.bias
     }
@@ -151,12 +150,12 @@ impl Image {
         Some(symbol.st_value(endian))
     }
 
-    /// Where a symbol stands in the process's memory.
+    /// The memory address of a symbol.
     pub(super) fn address(&self, symbol: &str) -> Option<u64> {
         self.value(symbol)?.checked_add(self.bias)
     }
 
-    /// The place in the file of what stands at this address in memory.
+    /// The file offset of a memory address.
     pub(super) fn file_offset(&self, address: u64) -> Option<u64> {
         let address = address.checked_sub(self.bias)?;
         self.segments.iter().find_map(|(start, offset, size)| {
@@ -165,7 +164,7 @@ impl Image {
         })
     }
 
-    /// The first bytes of what a symbol names, as they are in the file.
+    /// The first bytes of a symbol's data in the file.
     pub(super) fn constant<const N: usize>(&self, symbol: &str) -> Option<[u8; N]> {
         let mut bytes = [0; N];
         let place = self.file_offset(self.address(symbol)?)?;

@@ -1,7 +1,7 @@
-//! Logical tasks: how the kernel side finds out which goroutine, asyncio task or virtual
-//! thread makes a call. What is looked for differs between runtimes and their versions: it
-//! is never guessed, and where it is not known there is no rule, which is counted. The
-//! looking is done on a thread of its own, for programs can be large.
+//! Logical tasks: how the kernel side finds the goroutine, asyncio task or virtual thread that
+//! makes a call. This depends on the runtime and its version. Nothing is guessed. If the layout is
+//! unknown, there is no rule, and that is counted. A separate thread examines processes, because
+//! programs can be large.
 
 mod glibc;
 mod go;
@@ -24,9 +24,9 @@ use crate::kernel::{Function, Kernel, TaskKind, TaskRule};
 use crate::probed::{FileId, ProbedFiles, Set};
 use spanwise_capture_host::processes::environment_variable;
 
-/// A process is looked at when it is heard of, and again after each of these, for a
-/// runtime may be loaded late: most while it starts, for connections that were made
-/// before are followed less far.
+/// A process is examined when it is first seen, and again after each of these times, because a
+/// runtime may be loaded late. Most are during startup, because connections made before are
+/// followed less well.
 const LOOK_AGAIN: [Duration; 8] = [
     Duration::from_millis(250),
     Duration::from_millis(500),
@@ -37,35 +37,35 @@ const LOOK_AGAIN: [Duration; 8] = [
     Duration::from_millis(7000),
     Duration::from_secs(15),
 ];
-/// How often it is looked whether anybody still uses the files that have probes.
+/// Interval at which unused files with probes are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// How often it is looked whether a process that may come to tell of its tasks does.
+/// Interval at which processes that may start to report their tasks are checked.
 const TELLS_EVERY: Duration = Duration::from_secs(3);
-/// Most processes that wait to be looked at.
+/// Maximum processes that wait to be examined.
 const MAX_WAITING: usize = 16_384;
 
-/// A process that has this variable with the value `off` has no rule.
+/// A process with this environment variable set to `off` gets no rule.
 const SWITCH: &str = "SPANWISE_TASKS";
 
-/// Functions of a file that are probed for a rule's sake.
+/// Functions of a file that are probed for a rule.
 #[derive(Debug)]
 pub(crate) struct Probes {
     pub(crate) file: FileId,
-    /// Held open, so that it can be reached when the process has ended.
+    /// Kept open, so that it is available after the process has ended.
     pub(crate) handle: File,
-    /// Without these, there is no rule.
+    /// Required for the rule.
     pub(crate) functions: Vec<Function>,
-    /// Where tasks are made: probed only where it turns out to matter, for it is done
+    /// Functions that create tasks. Probed only if it turns out to matter, because they are called
     /// often.
     pub(crate) births: Vec<Function>,
-    /// Those of a library that goes with it.
+    /// Probes of a library that belongs to it.
     pub(crate) also: Option<Box<Self>>,
-    /// Some of what it calls tasks cannot be read, for this reason.
+    /// Why some kinds of tasks cannot be read.
     pub(crate) missing: Option<String>,
 }
 
 impl Probes {
-    /// Of one file, for all that is called tasks.
+    /// Probes of one file.
     pub(crate) const fn new(
         file: FileId,
         handle: File,
@@ -76,27 +76,28 @@ impl Probes {
     }
 }
 
-/// What is known of the tasks of a process.
+/// What is known about the tasks of a process.
 #[derive(Debug)]
 pub(crate) enum Tasks {
-    /// Its runtime has none, or none that is known of: threads are all there is.
+    /// Its runtime has no tasks, or none that are supported. Only threads count.
     None,
     /// They cannot be read, for this reason.
     Unknown(String),
-    /// They can.
+    /// They can be read by this rule.
     Known(TaskRule, Option<Probes>),
-    /// As this says, until the program itself tells, which it may begin with at any time.
+    /// Like the inner value, until the program itself starts to report its tasks, which may happen
+    /// at any time.
     MayTell(Box<Tasks>),
 }
 
-/// What is remembered from one process to the next.
+/// State that is kept between processes.
 #[derive(Default)]
 pub(crate) struct Looker {
     go: go::Programs,
 }
 
 impl Looker {
-    /// How the tasks of a process are read.
+    /// How to read the tasks of a process.
     pub(crate) fn tasks(&mut self, process: u32) -> Tasks {
         let Ok(executable) = File::open(format!("/proc/{process}/exe")) else {
             return Tasks::None;
@@ -123,16 +124,16 @@ impl Looker {
     }
 }
 
-/// What is known now of the tasks of all processes.
+/// What is currently known about the tasks of all processes.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Survey {
-    /// How many processes are followed, by what is followed in them.
+    /// Number of processes whose tasks are read, by kind.
     pub followed: BTreeMap<&'static str, usize>,
-    /// How many should be and are not, by reason.
+    /// Number of processes whose tasks should be read but cannot be, by reason.
     pub unknown: BTreeMap<String, usize>,
 }
 
-/// Looks at all processes that run.
+/// Examines all running processes.
 pub fn survey() -> Survey {
     let mut survey = Survey::default();
     let mut looker = Looker::default();
@@ -162,16 +163,16 @@ fn running() -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// What is followed by a rule.
+/// The kinds of tasks that a rule reads.
 fn kinds(rule: &TaskRule) -> impl Iterator<Item = TaskKind> {
     let tells = rule.kind == TaskKind::Jvm && handoff::is_part_of(rule);
     [Some(rule.kind), tells.then_some(TaskKind::Told)].into_iter().flatten()
 }
 
-/// Which process is to be looked at, and whether only for what it tells itself.
+/// A process to examine, and whether only for its own task table.
 type Asked = (u32, bool);
 
-/// Looks at processes until nobody asks any more.
+/// Examines processes until the channel closes.
 fn look(asked: &Receiver<Asked>, seen: &Sender<(u32, Tasks)>, done: &AtomicU64) {
     let mut looker = Looker::default();
     while let Ok((process, only_told)) = asked.recv() {
@@ -184,43 +185,42 @@ fn look(asked: &Receiver<Asked>, seen: &Sender<(u32, Tasks)>, done: &AtomicU64) 
     }
 }
 
-/// What became of a process.
+/// The state of a process.
 #[derive(Debug)]
 enum Followed {
     Asked,
-    /// And where its executable makes tasks, while that has no probes.
+    /// Also the functions of its executable that create tasks, until they are probed.
     Known(TaskRule, Vec<Function>),
     Unknown,
 }
 
-/// Has the tasks of processes read.
+/// Makes the kernel side read the tasks of processes.
 pub struct TaskRules {
     ask: Sender<Asked>,
-    /// How many processes were asked for, and how many of these looked at.
+    /// Number of requested and of completed examinations.
     asked: u64,
     done: Arc<AtomicU64>,
     seen: Receiver<(u32, Tasks)>,
     waiting: Vec<(Instant, u32)>,
     processes: HashMap<u32, Followed>,
-    /// Files with probes, and those with probes where tasks are made.
+    /// Files with probes, and those with probes on task creation.
     probed: ProbedFiles,
     births: ProbedFiles,
     swept: Instant,
-    /// Processes that may come to tell of their tasks themselves, and when they were
-    /// looked at for that.
+    /// Processes that may start to report their tasks, and when they were last checked.
     may_tell: HashSet<u32>,
     may_tell_looked: Instant,
     /// Processes that have ended since the last tick.
     gone: Vec<u32>,
-    /// Reasons that were given already.
+    /// Reasons that were already logged.
     said: HashSet<String>,
 }
 
 impl TaskRules {
-    /// Looks at all processes that run now.
+    /// Examines all running processes.
     ///
     /// # Errors
-    /// Where the system refuses a thread.
+    /// If the system refuses a thread.
     pub fn start() -> std::io::Result<Self> {
         let (ask, asked) = channel();
         let (tell, seen) = channel();
@@ -256,13 +256,13 @@ impl TaskRules {
         }
     }
 
-    /// A process runs a new program.
+    /// A process executes a new program.
     pub fn started(&mut self, process: u32) {
         self.ended(process);
         self.look(process);
     }
 
-    /// A process was heard of, which may have been forked by another one.
+    /// A process was seen, which may have been forked.
     pub fn met(&mut self, process: u32) {
         if !self.processes.contains_key(&process) {
             self.look(process);
@@ -277,7 +277,7 @@ impl TaskRules {
         }
     }
 
-    /// A process has ended, or runs another program.
+    /// A process has ended, or executes another program.
     pub fn ended(&mut self, process: u32) {
         self.may_tell.remove(&process);
         if self.processes.remove(&process).is_some() {
@@ -330,8 +330,8 @@ impl TaskRules {
         }
     }
 
-    /// Whether more may be known of a process later: it has not been looked at, or may
-    /// load a library.
+    /// Whether the result for a process may change: it has not been examined, or may load a
+    /// library.
     fn may_change(&self, process: u32) -> bool {
         match self.processes.get(&process) {
             Some(Followed::Asked) => true,
@@ -340,7 +340,7 @@ impl TaskRules {
                 TaskKind::Jvm => !handoff::is_part_of(rule),
                 TaskKind::Go | TaskKind::Told => false,
             },
-            // It may have been about to begin.
+            // It may just have started.
             Some(Followed::Unknown) => true,
             None => false,
         }
@@ -378,7 +378,7 @@ impl TaskRules {
         self.processes.insert(process, followed);
     }
 
-    /// Sets the probes of a rule, then the rule; `false` where that has to wait.
+    /// Attaches the probes of a rule, then sets the rule. Returns `false` if that must wait.
     fn follow(
         &mut self,
         kernel: &Kernel,
@@ -401,8 +401,8 @@ impl TaskRules {
         kernel.set_task_rule(process, rule).map(|()| true)
     }
 
-    /// A process has made calls in tasks of which it is not known by which they were
-    /// made: from now on, that is seen.
+    /// A process has made calls in tasks with an unknown creator. From now on, the creation of
+    /// tasks is observed.
     pub fn watch_births(&mut self, kernel: &Kernel, process: u32) {
         let Some(Followed::Known(rule, births)) = self.processes.get_mut(&process) else {
             return;
@@ -413,7 +413,7 @@ impl TaskRules {
         let Ok(executable) = File::open(format!("/proc/{process}/exe")) else { return };
         let Ok(file) = FileId::of(&executable) else { return };
         match self.births.set(kernel, process, file, &executable, births) {
-            // What is asked for again is tried again.
+            // The caller retries.
             Set::Later => return,
             Set::Now | Set::Before => {
                 *rule = go::with_births(rule);
@@ -442,7 +442,7 @@ impl TaskRules {
         }
     }
 
-    /// How many processes have rules, and how many should have, by counters' names.
+    /// Counters: number of processes with rules, and of those that should have one.
     pub fn counts(&self) -> BTreeMap<&'static str, u64> {
         let mut counts = BTreeMap::from([
             ("processes_with_goroutines_followed", 0),
@@ -466,7 +466,7 @@ impl TaskRules {
 }
 
 impl TaskKind {
-    /// What is followed, for people.
+    /// The kind of task, for display.
     const fn name(self) -> &'static str {
         match self {
             Self::Go => "goroutines",
@@ -476,7 +476,7 @@ impl TaskKind {
         }
     }
 
-    /// Counts processes whose tasks are read.
+    /// The counter of processes whose tasks of this kind are read.
     const fn counter(self) -> &'static str {
         match self {
             Self::Go => "processes_with_goroutines_followed",

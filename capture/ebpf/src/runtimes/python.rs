@@ -1,21 +1,19 @@
-//! Contexts of Python: what `contextvars` calls the current context is another one for
-//! every asyncio task and callback, for every call that `to_thread` moves to a thread,
-//! whatever loop runs them. CPython keeps it in the state of the thread
-//! (`PyThreadState.context`), also while the interpreter's lock is given up for a system
-//! call. The state itself is found through the thread-specific data of the C library,
-//! where `PyGILState_Ensure` looks for it.
+//! Python contexts. The current context of `contextvars` is different for every asyncio task and
+//! callback, and for every call that `to_thread` moves to a thread, whatever loop runs them.
+//! CPython keeps it in the state of the thread (`PyThreadState.context`), also while the
+//! interpreter's lock is released for a system call. The state is found in the C library's
+//! thread-specific data, as `PyGILState_Ensure` does.
 //!
-//! Greenlets are told apart where no context is entered: `greenlets.rs`.
+//! Greenlets count where no context is entered: `greenlets.rs`.
 //!
-//! None of that is part of an interface, so places are listed by version (of CPython's
-//! headers, for 64-bit machines), and believed only where they hold in the process itself:
-//! each of its thread states must be found in the data of the thread that it names, and
-//! what is taken for a context must be an object of that type. Builds without the lock
-//! and debug builds have other places, and so no rule.
+//! None of this is a stable interface. So offsets are listed by version (from CPython's headers,
+//! for 64-bit machines), and verified in each process: each of its thread states must be found in
+//! the data of the thread that it names, and the assumed context must be an object of that type.
+//! Builds without the lock and debug builds have other offsets, and get no rule.
 //!
-//! Bytes are read in the context of a connection's reader, and requests are handled in
-//! others: how one leads to the other is `context/lineage.rs`'s. What goes out late, when a
-//! socket takes no more, goes out in a callback that comes of the task that wrote first.
+//! Bytes are read in the context of a connection's reader, and requests are handled in other
+//! contexts. `capture/attribution` (`lineage.rs`) relates them. If a socket is full, the rest is
+//! sent in a callback that was created by the task that wrote first.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +24,7 @@ use super::{Probes, Tasks};
 use crate::kernel::{Function, ProbeKind, TaskKind, TaskRule};
 use crate::probed::FileId;
 
-/// Places, in bytes.
+/// Offsets, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Layout {
     /// `_PyRuntimeState.interpreters.head`.
@@ -61,27 +59,27 @@ const fn layout(
     Layout { interpreters, next_interpreter, states, thread_id, context }
 }
 
-/// `PyThreadState.next`, in all of these.
+/// `PyThreadState.next`, in all of these versions.
 const NEXT_STATE: u64 = 8;
 /// `PyObject.ob_type`.
 const TYPE: u64 = 8;
-/// `PyContext.ctx_entered`, in all of these.
+/// `PyContext.ctx_entered`, in all of these versions.
 const ENTERED: u64 = 40;
-/// `PyTypeObject.tp_methods`, and what an entry of that array takes.
+/// `PyTypeObject.tp_methods`, and the size of an entry of that array.
 const METHODS: u64 = 232;
 const METHOD_BYTES: u64 = 32;
 
-/// Thread states that are looked at, and interpreters.
+/// Maximum thread states and interpreters that are checked.
 const MAX_STATES: usize = 64;
 const MAX_INTERPRETERS: usize = 16;
-/// Functions that make a context.
+/// Functions that create a context.
 const MAKERS: &[&str] = &["PyContext_CopyCurrent", "PyContext_Copy", "PyContext_New"];
 
-/// What an image's name begins with where it is Python.
+/// Prefix of the file name of a Python library.
 const LIBRARY: &str = "libpython";
 const PROGRAM: &str = "python";
 
-/// How the contexts of a process are read; none where it does not run Python.
+/// How to read the contexts of a process; none if it does not run Python.
 pub(super) fn tasks(process: u32, mapped: &[Mapping]) -> Tasks {
     let Some((path, minor)) = interpreter(mapped) else { return Tasks::None };
     match rule(process, mapped, &path, minor) {
@@ -93,12 +91,12 @@ pub(super) fn tasks(process: u32, mapped: &[Mapping]) -> Tasks {
 
 /// Why there is no rule.
 enum Refusal {
-    /// It has not come as far.
+    /// The interpreter has not started yet.
     Later,
     Never(String),
 }
 
-/// The file that is the interpreter, and the minor version of Python 3 that its name says.
+/// The file that contains the interpreter, and the minor version of Python 3 in its name.
 fn interpreter(mapped: &[Mapping]) -> Option<(PathBuf, u32)> {
     let version = |mapping: &Mapping, prefix: &str| {
         let name = mapping.path.file_name()?.to_str()?;
@@ -108,7 +106,7 @@ fn interpreter(mapped: &[Mapping]) -> Option<(PathBuf, u32)> {
     library.or_else(|| mapped.iter().find_map(|mapping| version(mapping, PROGRAM)))
 }
 
-/// Of `3.11`, `3.11.so.1.0` and the like.
+/// Parses `3.11`, `3.11.so.1.0` and the like.
 fn minor_version(text: &str) -> Option<u32> {
     let text = text.strip_prefix("3.")?;
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -132,7 +130,7 @@ fn rule(
     let Some((runtime, context_type)) =
         image.address("_PyRuntime").zip(image.address("PyContext_Type"))
     else {
-        // A program has them of its library, which it loads first of all.
+        // The symbols are in the program's library, which is loaded first of all.
         let is_library = path
             .file_name()
             .is_some_and(|name| name.to_str().is_some_and(|name| name.starts_with(LIBRARY)));
@@ -180,8 +178,8 @@ fn rule(
     Ok((rule, probes))
 }
 
-/// The code of uvloop. It reads in no context, and calls protocols back in one that all
-/// connections share; what is made in such a callback is told from the stack.
+/// The code range of uvloop. It reads in no context, and runs callbacks of protocols in one that
+/// all connections share. What is created in such a callback is found from the stack.
 fn event_loop(mapped: &[Mapping]) -> Option<(u64, u64)> {
     let is_loop = |mapping: &&Mapping| {
         let name = mapping.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -191,8 +189,7 @@ fn event_loop(mapped: &[Mapping]) -> Option<(u64, u64)> {
     mapped.iter().find(is_loop).map(|mapping| (mapping.start, mapping.end))
 }
 
-/// The states of the process's threads, each with what the thread is called by its C
-/// library: the address of its own data.
+/// The process's thread states, each with the thread's address in the C library.
 fn states(memory: &Memory, runtime: u64, layout: &Layout) -> Vec<(u64, u64)> {
     let mut found = Vec::new();
     let mut interpreter = memory.word(runtime + layout.interpreters).unwrap_or(0);
@@ -202,7 +199,7 @@ fn states(memory: &Memory, runtime: u64, layout: &Layout) -> Vec<(u64, u64)> {
         }
         let mut state = memory.word(interpreter + layout.states).unwrap_or(0);
         while state != 0 && found.len() < MAX_STATES {
-            // Threads that begin have none yet.
+            // A thread that is starting has none yet.
             if let Some(thread) = memory.word(state + layout.thread_id).filter(|id| *id != 0) {
                 found.push((state, thread));
             }
@@ -213,8 +210,8 @@ fn states(memory: &Memory, runtime: u64, layout: &Layout) -> Vec<(u64, u64)> {
     found
 }
 
-/// Where contexts are made: functions for others, and what stands behind the method
-/// `Context.copy`.
+/// The places where contexts are created: the exported functions, and the implementation of the
+/// method `Context.copy`.
 fn probes(memory: &Memory, image: Image, context_type: u64) -> Option<Probes> {
     let copy = method(memory, context_type, "copy");
     let makers = MAKERS.iter().filter_map(|symbol| image.address(symbol));
@@ -227,7 +224,7 @@ fn probes(memory: &Memory, image: Image, context_type: u64) -> Option<Probes> {
     Some(Probes::new(file, image.file, places.into_iter().map(function).collect(), Vec::new()))
 }
 
-/// The function behind a method of a type of the interpreter's own.
+/// The implementation of a method of a built-in type.
 fn method(memory: &Memory, type_address: u64, wanted: &str) -> Option<u64> {
     let methods = memory.word(type_address + METHODS)?;
     for index in 0..32 {
@@ -261,7 +258,7 @@ mod tests {
         assert_eq!(minor_version("3.so"), None);
     }
 
-    /// Whatever version `python3` is here: the places hold, or it is said why not.
+    /// Whatever version `python3` is here, its contexts are read or a reason is given.
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn a_running_interpreter_is_read_or_refused_with_a_reason() {
@@ -276,7 +273,7 @@ asyncio.run(asyncio.sleep(60))";
         let end = Instant::now() + Duration::from_secs(20);
         let found = loop {
             match tasks(python.id(), &mappings(python.id())) {
-                // It begins, or a wrapper runs first.
+                // It is starting, or a wrapper runs first.
                 Tasks::None if Instant::now() < end => {
                     std::thread::sleep(Duration::from_millis(50));
                 }

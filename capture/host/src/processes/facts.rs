@@ -1,16 +1,16 @@
-//! What `/proc` tells of a process. Every read may fail, for processes come
-//! and go: what cannot be read is absent.
+//! Facts about a process from `/proc`. Every read may fail, because processes end. Unreadable facts
+//! are missing.
 
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The most domains that a resolver looks in.
+/// Maximum search domains of a resolver.
 const MAX_SEARCH_DOMAINS: usize = 32;
-/// The most bytes read of any file under `/proc`.
+/// Maximum bytes read of any file below `/proc`.
 const FILE_BYTES: u64 = 256 * 1024;
 
-/// Facts of one process, as far as they could be read.
+/// The readable facts about one process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     /// File name of the executable, without a ` (deleted)` mark.
@@ -27,12 +27,12 @@ pub(super) struct Facts {
     pub(super) cgroup: String,
     /// Host name inside the process's own root.
     pub(super) inner_host: Option<String>,
-    /// Domains in which its resolver looks for names.
+    /// The search domains of its resolver.
     pub(super) search_domains: Vec<String>,
 }
 
 impl Facts {
-    /// Reads what there is of a process below `proc` (`/proc`).
+    /// Reads the facts about a process below `proc` (`/proc`).
     pub(super) fn read(proc: &Path, process: u32) -> Self {
         let directory = proc.join(process.to_string());
         let executable_path = fs::read_link(directory.join("exe")).ok();
@@ -69,9 +69,9 @@ impl Facts {
     }
 }
 
-/// What a program is called: the name that it was started by where kernel and
-/// command line agree on it (one executable may have several: Debian's
-/// redis-server is a link), else its executable's.
+/// The name of a program. It is the name by which it was started, if kernel and command line agree
+/// on it (one executable may have several names: Debian's redis-server is a link). Otherwise it is
+/// the executable's name.
 fn called(executable: &str, command: &str, command_line: &[u8]) -> String {
     let first = command_line.split(|byte| matches!(byte, 0 | b' ')).next().unwrap_or_default();
     let first = String::from_utf8_lossy(first);
@@ -98,13 +98,13 @@ fn read_text(path: &Path) -> Option<String> {
     read_bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A variable that a process was started with; absent where it is empty, or the
-/// process is gone or may not be looked at.
+/// An environment variable with which a process was started; nothing if it is empty, or if the
+/// process is gone or access is denied.
 pub fn environment_variable(process: u32, name: &str) -> Option<String> {
     variable(&read_bytes(Path::new(&format!("/proc/{process}/environ")))?, name)
 }
 
-/// A variable of a NUL-separated environment block; absent where empty.
+/// A variable in a NUL-separated environment block; nothing if it is empty.
 fn variable(environment: &[u8], name: &str) -> Option<String> {
     environment
         .split(|byte| *byte == 0)
@@ -125,7 +125,7 @@ fn resource_attributes(list: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The domains of `resolv.conf` (resolv.conf(5)): the last list counts.
+/// The domains of `resolv.conf` (resolv.conf(5)). The last list counts.
 fn search_domains(text: &str) -> Vec<String> {
     let lines = text.lines().rev().map(str::split_ascii_whitespace);
     let list = lines.into_iter().find_map(|mut words| {
@@ -151,8 +151,8 @@ fn percent_decode(text: &str) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// The path in `/proc/PID/cgroup`: the unified hierarchy's where there is one,
-/// else systemd's own, else the first.
+/// The path in `/proc/PID/cgroup`: that of the unified hierarchy if there is one, else systemd's
+/// own, else the first.
 fn cgroup_path(text: &str) -> &str {
     let path = |line: &'_ str| line.splitn(3, ':').nth(2).map(str::len);
     let find = |wanted: fn(&str) -> bool| text.lines().find(|line| wanted(line));
@@ -163,8 +163,8 @@ fn cgroup_path(text: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// The systemd unit at the end of a control group path, without `.service`.
-/// A person's own service manager (`user@1000.service`) is no unit of interest.
+/// The systemd unit at the end of a control group path, without `.service`. A user's own service
+/// manager (`user@1000.service`) does not count.
 pub(super) fn systemd_unit(cgroup: &str) -> Option<&str> {
     cgroup
         .rsplit('/')
@@ -172,9 +172,8 @@ pub(super) fn systemd_unit(cgroup: &str) -> Option<&str> {
         .find(|unit| !unit.is_empty() && !unit.starts_with("user@"))
 }
 
-/// The container id in a control group path (Docker, containerd, CRI-O,
-/// Podman; cgroup v1 and v2): 64 hexadecimal digits in the last part that has
-/// them.
+/// The container id in a control group path (Docker, containerd, CRI-O, Podman; cgroup v1 and v2):
+/// 64 hexadecimal digits in the last part that contains them.
 pub(super) fn container_id(cgroup: &str) -> Option<&str> {
     cgroup.rsplit('/').find_map(|part| {
         let name = part.strip_suffix(".scope").unwrap_or(part);

@@ -1,6 +1,6 @@
-//! Labels: what an operator wants to know of a process and the kernel does not say,
-//! such as its version, commit, team or zone. They are read once, when a process is
-//! looked at, and are part of its resource; spans only refer to that.
+//! Labels: facts about a process that the operator wants and the kernel does not know, such as
+//! version, commit, team or zone. They are read once, when a process is examined, and become part
+//! of its resource, which spans refer to.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ use spanwise_capture_protocols::process::LabelRule;
 
 use super::facts::{Facts, environment_variable};
 
-/// The most bytes of a label's value.
+/// Maximum bytes of a label's value.
 const MAX_VALUE_BYTES: u64 = 1024;
 
 fn fits(rule: &LabelRule, facts: &Facts, unit: Option<&str>) -> bool {
@@ -22,8 +22,7 @@ fn fits(rule: &LabelRule, facts: &Facts, unit: Option<&str>) -> bool {
         && rule.unit.as_deref().is_none_or(|wanted| Some(wanted) == unit)
 }
 
-/// The labels of a process. Of several rules for one label the last one with a value
-/// counts.
+/// The labels of a process. If several rules set one label, the last one with a value counts.
 pub(super) fn labels(
     rules: &[LabelRule],
     facts: &Facts,
@@ -52,11 +51,11 @@ pub(super) fn labels(
     labels
 }
 
-/// The first line of a file below a process's root; none where it cannot be read, or
-/// is no plain file.
+/// The first line of a file below a process's root; nothing if it cannot be read or is not a
+/// regular file.
 fn first_line(root: &Path, file: &Path) -> Option<String> {
     let path = root.join(file.strip_prefix("/").unwrap_or(file));
-    // Opening a pipe would wait for who writes it.
+    // Opening a pipe would wait for a writer.
     if !path.metadata().ok()?.is_file() {
         return None;
     }

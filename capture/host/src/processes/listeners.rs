@@ -5,14 +5,14 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-/// The most descriptors looked at in one process.
+/// Maximum descriptors of one process that are examined.
 const MAX_DESCRIPTORS: usize = 16_384;
-/// Bytes of a row in `/proc/net/tcp`; those in `tcp6` have some more.
+/// Bytes of a row in `/proc/net/tcp`. Rows in `tcp6` are slightly longer.
 const ROW_BYTES: usize = 150;
 /// `TCP_LISTEN` in the `st` column of `/proc/net/tcp`.
 const LISTEN: &str = "0A";
 
-/// The process's listening ports, lowest first; none where it cannot be told.
+/// The process's listening ports, ascending; empty if they cannot be read.
 pub(super) fn ports(proc: &Path, process: u32) -> Vec<u16> {
     let directory = proc.join(process.to_string());
     let sockets = socket_inodes(&directory);
@@ -40,10 +40,10 @@ fn socket_inodes(directory: &Path) -> HashSet<u64> {
         .collect()
 }
 
-/// Ports of the listening rows whose inode is among `sockets`. These rows come first; for
-/// those of connections, which nobody wants here, the kernel searches a table that is large
-/// even where there are few. So no more is read at once than a row, and nothing after the
-/// first row that is of a connection.
+/// Ports of the listening rows whose inode is in `sockets`. Listening rows come first. To list
+/// connections, which are not needed here, the kernel searches a table that is large even if it is
+/// almost empty. So only one row is read at a time, and nothing after the first row of a
+/// connection.
 fn listening(mut table: impl Read, sockets: &HashSet<u64>) -> Vec<u16> {
     let mut ports = Vec::new();
     let (mut text, mut begin) = (Vec::new(), 0);
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn nothing_is_read_of_connections() {
-        /// Rows one by one, as the kernel gives them to who asks for no more.
+        /// A reader that returns one row at a time, as the kernel does for short reads.
         struct Rows(Vec<String>);
         impl Read for Rows {
             fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {

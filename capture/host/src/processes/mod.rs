@@ -1,5 +1,5 @@
-//! Who a process is: its service name, runtime and resource, from `/proc` and
-//! from the operator's rules. Nothing is asked over a network.
+//! Describes processes: service name, runtime and resource, from `/proc` and the operator's rules.
+//! Nothing is requested over a network.
 
 mod facts;
 mod labels;
@@ -19,20 +19,19 @@ use spanwise_capture_protocols::process::{
     LabelRule, Naming, PortRule, Process, ProcessDirectory, Runtime,
 };
 
-/// The operator's word on what a service is called. Every given condition must
-/// hold.
+/// An operator's rule for the name of a service. All given conditions must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceRule {
     /// The service's name.
     pub name: String,
-    /// It serves on this port.
+    /// The process serves on this port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// Its executable has this file name.
+    /// The executable has this file name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executable: Option<String>,
-    /// Its command line contains this text.
+    /// The command line contains this text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
@@ -44,8 +43,8 @@ impl ServiceRule {
     }
 }
 
-/// After how long a process without a listening port is looked at again: it
-/// may still have been starting.
+/// Times after which a process without a listening port is examined again, because it may still
+/// have been starting.
 const LOOK_AGAIN: [Duration; 4] = [
     Duration::from_millis(250),
     Duration::from_secs(1),
@@ -58,24 +57,24 @@ const MAX_PROCESSES: usize = 65_536;
 pub struct Processes {
     proc: PathBuf,
     host: String,
-    /// The agent's own control group: what shares it was started by the same
-    /// hand, so the group's name tells services apart no better than no name.
+    /// The agent's own control group. Processes in it were started from the same place, so the
+    /// group's name does not distinguish services.
     own_cgroup: String,
     rules: Vec<ServiceRule>,
     labels: Vec<LabelRule>,
-    known: AHashMap<u32, Known>,
-    /// Names by which the kernel knows processes.
+    known: AHashMap<u32, KnownProcess>,
+    /// The kernel's names of processes.
     commands: AHashMap<u32, String>,
 }
 
-struct Known {
+struct KnownProcess {
     process: Arc<Process>,
-    /// When it was looked at, and how often; `None` once its port is known.
+    /// When it was last examined, and how often; `None` once its port is known.
     unsettled: Option<(Instant, usize)>,
 }
 
 impl Processes {
-    /// A directory of the processes below `/proc`.
+    /// Describes processes below `/proc`.
     pub fn new(host: String, rules: Vec<ServiceRule>) -> Self {
         let proc = PathBuf::from("/proc");
         let own_cgroup = Facts::read(&proc, std::process::id()).cgroup;
@@ -90,13 +89,13 @@ impl Processes {
         }
     }
 
-    /// The host's name, where the operator gave none.
+    /// The host's name, if the operator configured none.
     pub fn host_name() -> String {
         rustix::system::uname().nodename().to_string_lossy().into_owned()
     }
 
-    /// What is known now, whether its port is, and whether it still lives.
-    fn look(&self, process: u32) -> (Process, bool, bool) {
+    /// The current description, whether the port is known, and whether the process is alive.
+    fn examine(&self, process: u32) -> (Process, bool, bool) {
         let mut facts = Facts::read(&self.proc, process);
         if facts.executable.is_empty() {
             facts.executable = self.commands.get(&process).cloned().unwrap_or_default();
@@ -137,7 +136,7 @@ impl Processes {
         }
     }
 
-    /// The name that the process's surroundings give it.
+    /// The name from the process's environment.
     fn given_name(&self, facts: &Facts) -> Option<String> {
         let named = facts.otel_service_name.clone().or_else(|| {
             facts
@@ -150,7 +149,7 @@ impl Processes {
             return named;
         }
         if let Some(id) = container_id(&facts.cgroup) {
-            // A runtime that was given no host name uses the id's beginning.
+            // Without a host name, a container runtime uses the beginning of the id.
             let inner = facts.inner_host.clone().filter(|host| !id.starts_with(host.as_str()));
             return Some(inner.unwrap_or_else(|| format!("{}-{}", facts.executable, &id[..12])));
         }
@@ -189,16 +188,16 @@ impl ProcessDirectory for Processes {
     fn describe(&mut self, process: u32) -> Arc<Process> {
         let times = match self.known.get(&process) {
             None => 0,
-            Some(Known { unsettled: Some((looked, times)), process }) => {
+            Some(KnownProcess { unsettled: Some((looked, times)), process }) => {
                 if LOOK_AGAIN.get(*times).is_none_or(|pause| looked.elapsed() < *pause) {
                     return Arc::clone(process);
                 }
                 times + 1
             }
-            Some(Known { unsettled: None, process }) => return Arc::clone(process),
+            Some(KnownProcess { unsettled: None, process }) => return Arc::clone(process),
         };
-        let (described, settled, lives) = self.look(process);
-        // A process that has ended meanwhile keeps the name that it had.
+        let (described, settled, lives) = self.examine(process);
+        // A process that has ended keeps its name.
         if !lives && let Some(known) = self.known.get_mut(&process) {
             known.unsettled = None;
             return Arc::clone(&known.process);
@@ -208,14 +207,14 @@ impl ProcessDirectory for Processes {
             self.known.clear();
         }
         let unsettled = (!settled).then(|| (Instant::now(), times));
-        self.known.insert(process, Known { process: Arc::clone(&described), unsettled });
+        self.known.insert(process, KnownProcess { process: Arc::clone(&described), unsettled });
         described
     }
 
     fn set_labels(&mut self, rules: &[LabelRule]) {
         self.labels = rules.to_vec();
-        // Files and configuration may say something else now; whoever makes a span
-        // next is looked at anew.
+        // Files and configuration may have changed, so each process is examined again at its next
+        // span.
         self.known.clear();
     }
 

@@ -1,5 +1,4 @@
-//! Which language runtime an executable carries: what a thread means differs
-//! between them.
+//! Detects the language runtime of an executable, because the meaning of threads depends on it.
 
 use std::fs::File;
 use std::path::Path;
@@ -24,10 +23,10 @@ pub(super) fn detect(executable: &str, executable_file: &Path) -> Runtime {
     }
 }
 
-/// Go's linker leaves its build information in a section of its own.
+/// Go's linker writes its build information into a separate section.
 fn is_go(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
-    // Only the headers are read; the file may be large.
+    // Only the headers are read, because the file may be large.
     let cache = ReadCache::new(file);
     let Ok(elf) = ElfFile64::<Endianness, _>::parse(&cache) else { return false };
     let _: &object::elf::FileHeader64<Endianness> = elf.elf_header();

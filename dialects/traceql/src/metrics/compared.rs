@@ -1,4 +1,4 @@
-//! `compare()`: what spans of a selection have that the others have not.
+//! `compare()`: attribute values of a selection of spans, compared with those of all other spans.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use crate::evaluate::{Key, holds};
 use crate::trace::TraceView;
 use crate::value::Value;
 
-/// Label of the group that a series is of.
+/// The label for the group of a series.
 const META_TYPE: &str = "__meta_type";
 
 pub(crate) struct Compared<'q> {
@@ -18,10 +18,10 @@ pub(crate) struct Compared<'q> {
     window: Option<(i64, i64)>,
     points: usize,
     max_values: usize,
-    /// Points that may still be kept.
+    /// Number of points that may still be kept.
     cells: usize,
     truncated: bool,
-    /// Baseline, then selection.
+    /// Baseline and selection.
     sides: [HashMap<Field, Values>; 2],
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Compared<'q> {
 struct Values {
     counts: HashMap<Key, Vec<f64>>,
     totals: Vec<f64>,
-    /// Whether there are values that were not kept.
+    /// Whether some values were not kept.
     more: bool,
 }
 
@@ -84,7 +84,7 @@ impl<'q> Compared<'q> {
                     continue;
                 }
                 if !fields.contains_key(&field) && !has_room(points) {
-                    // Not even the attribute is known of.
+                    // The attribute is not kept either.
                     truncated = true;
                     continue;
                 }

@@ -1,12 +1,12 @@
-//! Values in buckets of powers of two, and quantiles of them.
+//! Histograms with a bucket for each power of two, and their quantiles.
 
 use std::collections::BTreeMap;
 
 /// The bucket of numbers that are 0 or less.
 const NOTHING: i16 = i16::MIN;
 
-/// How many values are in each bucket. A bucket is told by the exponent of its upper
-/// bound, which belongs to it.
+/// Number of values in each bucket. The key of a bucket is the exponent of its upper bound, which
+/// is part of the bucket.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Buckets(BTreeMap<i16, u64>);
 
@@ -16,7 +16,7 @@ pub(crate) fn bucket(number: f64) -> i16 {
         return NOTHING;
     }
     let exponent = (number.log2().ceil() as i16).clamp(-1_074, 1_024);
-    // The logarithm is rounded.
+    // Corrects the rounding of the logarithm.
     [exponent - 1, exponent].into_iter().find(|one| number <= bound(*one)).unwrap_or(exponent + 1)
 }
 
@@ -30,13 +30,13 @@ impl Buckets {
         *self.0.entry(bucket(number)).or_default() += 1;
     }
 
-    /// Buckets and how many are in each.
+    /// The buckets and the number of values in each.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (i16, u64)> + '_ {
         self.0.iter().map(|(bucket, count)| (*bucket, *count))
     }
 
-    /// An estimate of a quantile, interpolated exponentially between the bounds of its
-    /// bucket; 0 where there is no value.
+    /// Estimates a quantile by exponential interpolation between the bounds of its bucket; 0 if
+    /// there are no values.
     pub(crate) fn quantile(&self, quantile: f64) -> f64 {
         let total: u64 = self.0.values().sum();
         let wanted = ((quantile * total as f64).ceil() as u64).max(1);
@@ -92,7 +92,7 @@ mod tests {
         }
         assert_eq!(buckets.quantile(0.25), 4.0);
         assert_eq!(buckets.quantile(1.0), 8.0);
-        // One of the three between 4 and 8.
+        // One of the three values between 4 and 8.
         let third = 4.0 * 2_f64.powf(1.0 / 3.0);
         assert!((buckets.quantile(0.5) - third).abs() < 1e-9);
     }

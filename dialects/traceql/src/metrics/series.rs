@@ -1,4 +1,4 @@
-//! Series, and what is done with them.
+//! Series, and operations on them.
 
 use std::collections::HashMap;
 
@@ -6,40 +6,40 @@ use crate::ast::{Arithmetic, Comparison, Literal};
 use crate::evaluate::Key;
 use crate::value::{Value, float, ordered};
 
-/// The label of a series that is the only one of its function.
+/// The label of the only series of a function.
 pub(crate) const NAME: &str = "__name__";
 
-/// Labels in the order of their names.
+/// Labels, sorted by name.
 type Labels = Vec<(String, Key)>;
 
-/// Values over time with one set of labels.
+/// Values over time for one set of labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Names, as the query's canonical form has them, and values.
+    /// Names as in the query's canonical form, and values.
     pub labels: Vec<(String, Value<'static>)>,
-    /// One for each interval; not a number where there is none.
+    /// One value for each interval; NaN if there is none.
     pub values: Vec<f64>,
-    /// Spans that were counted.
+    /// Examples of the counted spans.
     pub exemplars: Vec<Exemplar>,
 }
 
-/// A span that was counted.
+/// A counted span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exemplar {
-    /// Its trace.
+    /// The id of its trace.
     pub trace_id: [u8; 16],
-    /// Its id.
+    /// The span's id.
     pub span_id: [u8; 8],
-    /// When it began.
+    /// Its start.
     pub unix_nanos: u64,
-    /// Its interval.
+    /// The index of its interval.
     pub place: usize,
-    /// What was measured of it; the value of the series where it was only counted.
+    /// The measured value. If spans are only counted, the value of the series.
     pub value: f64,
 }
 
 impl Series {
-    /// Labels as text, by which series are put in order.
+    /// The labels as text, by which series are sorted.
     #[must_use]
     pub fn label_text(&self) -> String {
         let labels: Vec<String> =
@@ -47,7 +47,7 @@ impl Series {
         labels.join(",")
     }
 
-    /// What tells it from the others, whatever their order: its labels without the name.
+    /// The labels without the function's name, sorted. They identify the series.
     fn key(&self) -> Labels {
         let mut key: Labels = self
             .labels
@@ -74,7 +74,7 @@ impl Series {
     }
 }
 
-/// Division by 0 gives no number.
+/// A division by 0 gives NaN.
 pub(crate) fn compute(operator: Arithmetic, left: f64, right: f64) -> f64 {
     match operator {
         Arithmetic::Divide if right == 0.0 => f64::NAN,
@@ -90,8 +90,8 @@ pub(crate) fn with_number(mut series: Vec<Series>, compute: &dyn Fn(f64) -> f64)
     series
 }
 
-/// Series with the same labels are computed with each other; one without labels, with
-/// every series of the other side.
+/// Combines series with equal labels. A series without labels is combined with every series of the
+/// other side.
 pub(crate) fn joined(operator: Arithmetic, left: Vec<Series>, right: Vec<Series>) -> Vec<Series> {
     let index = |series: &[Series]| -> HashMap<Labels, usize> {
         series.iter().enumerate().map(|(place, series)| (series.key(), place)).collect()
@@ -117,8 +117,7 @@ pub(crate) fn joined(operator: Arithmetic, left: Vec<Series>, right: Vec<Series>
                 None if left.name().is_none() => left.labels.clone(),
                 None => right.labels.clone(),
             };
-            // Spans of one side that were counted for all series of the other say
-            // nothing of this one.
+            // The exemplars of a series without labels belong to no particular result.
             let exemplars = [left, right]
                 .into_iter()
                 .filter(|side| side.key() == key)
@@ -134,8 +133,8 @@ pub(crate) fn joined(operator: Arithmetic, left: Vec<Series>, right: Vec<Series>
         .collect()
 }
 
-/// At each point, the `count` series with the highest values, or the lowest; of equal
-/// ones, those whose labels come first.
+/// Keeps, at each point, the `count` series with the highest or lowest values. Among equal values,
+/// the first labels in order win.
 pub(crate) fn highest(mut series: Vec<Series>, count: usize, lowest: bool) -> Vec<Series> {
     series.sort_by_cached_key(Series::label_text);
     let points = series.first().map_or(0, |series| series.values.len());
@@ -156,7 +155,7 @@ pub(crate) fn highest(mut series: Vec<Series>, count: usize, lowest: bool) -> Ve
     without_empty(series)
 }
 
-/// Only values that compare so with a number; a duration means seconds.
+/// Keeps the values for which the comparison is true. A duration is converted to seconds.
 pub(crate) fn filtered(
     mut series: Vec<Series>,
     operator: Comparison,

@@ -1,4 +1,4 @@
-//! Expressions on one span, inside of `{…}`.
+//! Expressions on one span, inside `{…}`.
 
 use super::Parser;
 use crate::ast::{Arithmetic, Comparison, Expr, Field, Intrinsic, Literal, Logic};
@@ -6,9 +6,9 @@ use crate::error::Error;
 use crate::lexer::Token;
 use crate::types::{self, Type};
 
-/// Precedence of `+ -` within the table of [`operator`].
+/// Precedence of `+ -` in the table of [`operator`].
 const SUM: u8 = 3;
-/// Of `* / %`: what a sign or `!` is in front of.
+/// Precedence of `* / %`, to which a sign or `!` also applies.
 const PRODUCT: u8 = 4;
 
 /// An operator between expressions.
@@ -20,13 +20,13 @@ enum Operator {
     Arithmetic(Arithmetic),
 }
 
-/// `nil` is a value only next to `=` and `!=`.
+/// `nil` is only allowed as an operand of `=` and `!=`.
 enum Value {
     Nil,
     Expr(Expr),
 }
 
-/// What has been parsed, its height, and where it begins.
+/// A parsed expression, the height of its tree, and its start.
 struct Part {
     value: Value,
     height: usize,
@@ -75,7 +75,7 @@ fn operator(token: &Token) -> Option<(Operator, u8)> {
     Some(plain)
 }
 
-/// Digits of an id in a field, if it holds one.
+/// Number of hexadecimal digits, if the field is an id.
 fn id_digits(expr: &Expr) -> Option<usize> {
     match expr {
         Expr::Field(Field::Intrinsic(Intrinsic::TraceId | Intrinsic::LinkTraceId)) => Some(32),
@@ -86,7 +86,7 @@ fn id_digits(expr: &Expr) -> Option<usize> {
     }
 }
 
-/// An id as it is stored: in small letters, with its leading zeros.
+/// An id as it is stored: in lower case, with leading zeros.
 fn completed_id(expr: Expr, digits: usize) -> Expr {
     match expr {
         Expr::Literal(Literal::String(id))
@@ -101,14 +101,14 @@ fn completed_id(expr: Expr, digits: usize) -> Expr {
 }
 
 impl Parser<'_> {
-    /// An expression of any type, its height, and where it begins.
+    /// Parses an expression of any type. Returns it with its height and start.
     pub(super) fn expr(&mut self) -> Result<(Expr, usize, usize), Error> {
         let part = self.operation(0)?;
         let (height, at) = (part.height, part.at);
         Ok((self.value(part)?, height, at))
     }
 
-    /// An expression that a span satisfies or not.
+    /// Parses an expression that is true or false for a span.
     pub(super) fn condition(&mut self) -> Result<(Expr, usize), Error> {
         let (expr, height, at) = self.expr()?;
         let found = types::of_expr(&expr);
@@ -201,7 +201,7 @@ impl Parser<'_> {
         Err(self.expected("a value"))
     }
 
-    /// The negative of it; of numbers at once.
+    /// The negation of an expression. Numbers are negated immediately.
     fn negated(&self, expr: Expr, at: usize) -> Result<Expr, Error> {
         match expr {
             Expr::Literal(literal) => self.negative(&literal, at).map(Expr::Literal),
@@ -209,7 +209,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The negative of a number.
+    /// The negation of a number.
     pub(super) fn negative(&self, number: &Literal, at: usize) -> Result<Literal, Error> {
         let negative = match number {
             Literal::Int(number) => number.checked_neg().map(Literal::Int),

@@ -1,5 +1,5 @@
-//! Functions of metrics, and what is done with series
-//! ([TraceQL metrics functions](https://grafana.com/docs/tempo/latest/metrics-from-traces/metrics-queries/functions/)).
+//! Metrics functions and operations on series ([TraceQL metrics
+//! functions](https://grafana.com/docs/tempo/latest/metrics-from-traces/metrics-queries/functions/)).
 
 use super::pipeline::Node;
 use super::{MAX_MEASURES, Parser};
@@ -112,7 +112,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What is in the brackets of `compare()`.
+    /// Parses the arguments of `compare()`.
     fn compare(&mut self) -> Result<(Function, usize), Error> {
         let (selection, height) = self.braces()?;
         let mut top = COMPARED_VALUES;
@@ -135,7 +135,7 @@ impl Parser<'_> {
         Ok((Function::Compare { selection, top, window }, height + 1))
     }
 
-    /// Series and what is done with them.
+    /// Applies stages to series.
     pub(super) fn then(
         &self,
         metrics: Metrics,
@@ -152,7 +152,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Series computed from series.
+    /// Combines series by arithmetic.
     pub(super) fn computed(
         &self,
         operator: Arithmetic,

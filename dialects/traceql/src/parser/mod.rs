@@ -1,7 +1,7 @@
-//! Tokens to a syntax tree, by recursive descent with precedence climbing. Types are
-//! checked on the way. The order of operators is that of Tempo: `|`; `&&` and `||`
-//! (one level); comparisons and structure; `+ -`; `!` and a sign; `* / %`; `^` (from the
-//! right).
+//! Builds a syntax tree from tokens, by recursive descent with precedence climbing, and checks
+//! types on the way. The precedence is that of Tempo, from low to high: `|`; `&&` and `||` (one
+//! level); comparisons and structural operators; `+ -`; `!` and a sign; `* / %`; `^`
+//! (right-associative).
 
 mod field;
 mod metrics;
@@ -13,16 +13,16 @@ use crate::lexer::{Lexer, Token};
 use crate::names;
 use crate::pattern::Pattern;
 
-/// Bytes that a query may have.
+/// Maximum bytes of a query.
 pub const MAX_QUERY_BYTES: usize = 128 << 10;
-/// How deep brackets and operators may be nested.
+/// Maximum nesting depth of brackets and operators.
 pub const MAX_DEPTH: usize = 128;
-/// How many regular expressions a query may have; `a|b` is none.
+/// Maximum number of regular expressions in a query. `a|b` does not count.
 pub const MAX_PATTERNS: usize = 100;
 
-/// How many stages a pipeline may have.
+/// Maximum number of stages in a pipeline.
 pub const MAX_STAGES: usize = 100;
-/// How many functions of metrics a query may have.
+/// Maximum number of metrics functions in a query.
 pub const MAX_MEASURES: usize = 50;
 
 /// Parses and checks a query.
@@ -56,7 +56,7 @@ pub fn parse(text: &str) -> Result<Query, Error> {
 pub(crate) struct Parser<'q> {
     lexer: Lexer<'q>,
     token: Token,
-    /// Where the token begins and ends.
+    /// Start and end of the token.
     at: usize,
     end: usize,
     depth: usize,
@@ -82,7 +82,7 @@ impl<'q> Parser<'q> {
         self.lexer.error(at, message)
     }
 
-    /// That something else was expected instead of the token.
+    /// The error that something else was expected instead of the token.
     fn expected(&self, what: &str) -> Error {
         let found = match &self.token {
             Token::End => "the end of the query".to_owned(),
@@ -121,7 +121,7 @@ impl<'q> Parser<'q> {
         Ok(found)
     }
 
-    /// Runs `inside` one level deeper.
+    /// Runs `inside` one nesting level deeper.
     fn nested<T>(
         &mut self,
         inside: impl FnOnce(&mut Self) -> Result<T, Error>,
@@ -133,7 +133,7 @@ impl<'q> Parser<'q> {
         result
     }
 
-    /// `depth` is a height of the tree, or of brackets.
+    /// `depth` is the height of the tree, or the nesting of brackets.
     fn check_depth(&self, depth: usize, at: usize) -> Result<(), Error> {
         if depth > MAX_DEPTH {
             return Err(self.error(
@@ -154,7 +154,7 @@ impl<'q> Parser<'q> {
         Ok(pattern)
     }
 
-    /// A constant that is one token.
+    /// Parses a constant of one token.
     fn literal(&mut self) -> Result<Option<Literal>, Error> {
         let literal = match &self.token {
             Token::Text(text) => Literal::String(text.clone()),
@@ -178,7 +178,7 @@ impl<'q> Parser<'q> {
         Ok(Some(literal))
     }
 
-    /// A field that is one token.
+    /// Parses a field of one token.
     fn field(&mut self) -> Result<Option<Field>, Error> {
         let field = match &self.token {
             Token::Attribute(attribute) => Field::Attribute(attribute.clone()),
@@ -193,7 +193,7 @@ impl<'q> Parser<'q> {
         Ok(Some(field))
     }
 
-    /// `field, …)`; the bracket is open.
+    /// Parses `field, …)`, after the opening bracket.
     fn fields(&mut self) -> Result<Vec<Field>, Error> {
         let mut fields = Vec::new();
         loop {
@@ -209,7 +209,7 @@ impl<'q> Parser<'q> {
         Ok(fields)
     }
 
-    /// `(name=value, …)` after `with`.
+    /// Parses `(name=value, …)`, after `with`.
     fn hints(&mut self, hints: &mut Vec<Hint>) -> Result<(), Error> {
         self.expect("(")?;
         loop {

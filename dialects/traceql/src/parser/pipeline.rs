@@ -1,6 +1,5 @@
-//! Pipelines. What stands in a pipeline may be sets of spans, numbers, functions or
-//! series, and brackets may hold any of them, so what has been read is known only
-//! after it has been read: [`Node`].
+//! Pipelines. An element of a pipeline may be sets of spans, a number, a function or series, and
+//! brackets may contain any of them. So its kind is only known after it was parsed: see [`Node`].
 
 use super::field::{arithmetic, comparison};
 use super::{MAX_STAGES, Parser};
@@ -12,13 +11,13 @@ use crate::error::Error;
 use crate::lexer::Token;
 use crate::types::{self, Type};
 
-/// What has been read.
+/// A parsed element of a pipeline.
 pub(super) enum Node {
     Spansets(Spansets),
     Stages(Vec<Stage>),
     Number(Literal),
     Scalar(Scalar),
-    /// A function of metrics, by what, and what follows it.
+    /// A metrics function, its grouping fields, and the stages that follow.
     Function(Function, Vec<crate::ast::Field>, Vec<SecondStage>),
     /// `topk(5) > 10`
     Second(Vec<SecondStage>),
@@ -38,7 +37,7 @@ impl Node {
     }
 }
 
-/// A node, its height, and where it begins.
+/// A node, the height of its tree, and its start.
 pub(super) struct Part {
     pub(super) node: Node,
     pub(super) height: usize,
@@ -49,7 +48,7 @@ pub(super) struct Part {
 #[derive(Clone, Copy)]
 enum Operator {
     Logic(Join),
-    /// `>` and `<` compare numbers, or relate spans.
+    /// `>` and `<` either compare numbers or relate spans.
     Order {
         comparison: Option<Comparison>,
         join: Option<Join>,
@@ -112,7 +111,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The node as stages of a pipeline.
+    /// Converts the node to stages of a pipeline.
     fn stages(&self, node: Node, at: usize) -> Result<Vec<Stage>, Error> {
         match node {
             Node::Spansets(spansets) => Ok(vec![Stage::Spansets(spansets)]),
@@ -255,7 +254,7 @@ impl Parser<'_> {
         Ok(condition)
     }
 
-    /// What is in brackets; the first is open.
+    /// Parses the content of brackets, after the opening one.
     fn brackets(&mut self, at: usize) -> Result<Part, Error> {
         let inner = self.nested(Self::pipeline)?;
         if !self.is(")") {
@@ -277,7 +276,7 @@ impl Parser<'_> {
         Ok(Part { node, height, at })
     }
 
-    /// A function and what is in its brackets.
+    /// Parses the arguments of a function.
     fn called(&mut self, word: &str) -> Result<(Node, usize), Error> {
         if let Some(function) = aggregate(word) {
             self.advance()?;
@@ -324,7 +323,8 @@ impl Parser<'_> {
         }
     }
 
-    /// A set is not split or measured by what is the same for all spans.
+    /// Refuses constants, which have the same value for all spans, as grouping keys and measured
+    /// values.
     fn check_field(&self, expr: &Expr, at: usize) -> Result<(), Error> {
         if types::has_field(expr) {
             return Ok(());
@@ -431,7 +431,7 @@ impl Parser<'_> {
     }
 }
 
-/// The node as a number of a set of spans; otherwise it is given back.
+/// Converts the node to a number of a set of spans, or returns it.
 fn scalar(node: Node) -> Result<Scalar, Box<Node>> {
     match node {
         Node::Number(number) => Ok(Scalar::Number(number)),

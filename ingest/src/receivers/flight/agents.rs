@@ -1,4 +1,4 @@
-//! What is known about the agents that sent something.
+//! The agents that have sent something.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -13,29 +13,29 @@ use super::{AGENTS_FORGOTTEN, FACTS_TOO_LARGE};
 use crate::clock::now_unix_nano;
 use crate::counters::Counters;
 
-/// Most agents remembered; beyond, the one that was silent longest is forgotten.
+/// Maximum agents. Beyond it, the least recently active one is evicted.
 const MOST: usize = 1024;
 
-/// One run of one agent.
+/// The status of one run of one agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AgentStatus {
-    /// The name that is bound to the run, in hexadecimal digits: no two have one.
+    /// The unique name that is bound to the run, in hexadecimal digits.
     pub source: String,
-    /// Address that it last came from.
+    /// Its last address.
     pub address: Option<String>,
-    /// Whether it has a stream open now.
+    /// Whether it has an open stream.
     pub connected: bool,
-    /// When it first came, in nanoseconds since 1970.
+    /// Time of its first message, in nanoseconds since 1970.
     pub first_seen_unix_nano: i64,
-    /// When it last sent something, in nanoseconds since 1970.
+    /// Time of its last message, in nanoseconds since 1970.
     pub last_seen_unix_nano: i64,
-    /// Batches taken.
+    /// Number of batches stored.
     pub batches: u64,
-    /// Spans taken.
+    /// Number of spans stored.
     pub spans: u64,
-    /// Number of the last batch taken.
+    /// Number of the last batch that was stored.
     pub last_sequence: u64,
-    /// What it last told about itself: host, hook, counters.
+    /// The last facts that it reported about itself: host, hook, counters.
     pub facts: Value,
 }
 
@@ -46,23 +46,23 @@ struct Agent {
     facts_bytes: usize,
 }
 
-/// By the names that the store knows them by ([`super::binding`]), so that nobody speaks for
-/// another one.
+/// Agents by the name that the store uses for them ([`super::binding`]), so that no sender can
+/// impersonate another.
 pub(crate) struct Agents {
     known: Mutex<HashMap<[u8; 16], Agent>>,
-    /// What all of them may tell of themselves.
+    /// Maximum bytes of all agents' facts.
     most_facts_bytes: usize,
     counters: Arc<Counters>,
 }
 
-/// An agent's name: the one that it gives itself, and the one that is bound to it.
+/// An agent's names: its own, and the one that is bound to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) given: [u8; 16],
     pub(crate) bound: [u8; 16],
 }
 
-/// The one that nobody has heard of for longest, connected ones last.
+/// The least recently active agent; disconnected ones come first.
 fn least(all: &HashMap<[u8; 16], Agent>, is_it: impl Fn(&Agent) -> bool) -> Option<[u8; 16]> {
     all.iter()
         .filter(|(_, agent)| is_it(agent))
@@ -75,7 +75,7 @@ impl Agents {
         Self { known: Mutex::default(), most_facts_bytes, counters }
     }
 
-    /// Notes that something came from an agent.
+    /// Records a message from an agent.
     pub(crate) fn seen(&self, name: Name, change: impl FnOnce(&mut AgentStatus)) {
         let now = now_unix_nano();
         let mut all = self.known.lock();
@@ -105,8 +105,8 @@ impl Agents {
         change(&mut agent.status);
     }
 
-    /// Notes what an agent tells of itself. Where all tell more than there is room for, what those
-    /// told is forgotten of whom nobody has heard for longest.
+    /// Records the facts that an agent reports. If all facts exceed the limit, those of the least
+    /// recently active agents are dropped.
     pub(crate) fn told(&self, name: Name, facts: Facts) {
         self.seen(name, |status| status.facts = facts.value);
         let mut all = self.known.lock();
@@ -124,7 +124,7 @@ impl Agents {
         }
     }
 
-    /// Notes that an agent opened a stream.
+    /// Records that an agent opened a stream.
     pub(crate) fn opened(&self, name: Name, address: Option<SocketAddr>) {
         self.seen(name, |status| {
             status.connected = true;
@@ -135,7 +135,7 @@ impl Agents {
         }
     }
 
-    /// Notes that a stream ended.
+    /// Records that a stream ended.
     pub(crate) fn closed(&self, name: Name) {
         if let Some(agent) = self.known.lock().get_mut(&name.bound) {
             agent.streams = agent.streams.saturating_sub(1);
@@ -143,7 +143,7 @@ impl Agents {
         }
     }
 
-    /// All agents, the last seen first.
+    /// All agents, the most recently active first.
     pub(crate) fn snapshot(&self) -> Vec<AgentStatus> {
         let mut all: Vec<_> =
             self.known.lock().values().map(|agent| agent.status.clone()).collect();

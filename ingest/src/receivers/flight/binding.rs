@@ -1,10 +1,10 @@
-//! Whose a batch is. A batch has its sender's name and a number, by which it is known when it
-//! comes again. The name is shown to everyone, so it proves nothing: the store knows a batch by a
-//! hash of the name and of a secret, which the sender tells with the first message of each stream
-//! and nobody is told.
+//! Binds batches to their senders. A batch has its sender's name and a number, by which a resent
+//! batch is recognised. The name is public and proves nothing. So the store identifies a batch by a
+//! hash of the name and a secret. The sender sends the secret with the first message of each
+//! stream, and it is never shown.
 //!
-//! An agent of before has no secret. Its address stands in for one: whoever sends from elsewhere
-//! under its name is somebody else.
+//! Older agents have no secret. Their address takes its place: a sender with the same name at
+//! another address is a different sender.
 
 use std::net::IpAddr;
 
@@ -13,13 +13,13 @@ use spanwise_wire::flight::{Origin, Secret};
 
 /// What a stream is bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bound {
+pub(crate) enum Binding {
     ToSecret(Secret),
     ToAddress(Option<IpAddr>),
 }
 
-impl Bound {
-    /// The name under which the store knows batches of this source.
+impl Binding {
+    /// The store's name for batches of this source.
     pub(crate) fn source(&self, source: [u8; 16]) -> [u8; 16] {
         let mut hash = Sha256::new();
         match self {
@@ -36,12 +36,12 @@ impl Bound {
         hash.update(source);
         let mut bound = [0; 16];
         bound.copy_from_slice(&hash.finalize()[..16]);
-        // Names of contents begin otherwise.
+        // Content names have a different first bit.
         bound[0] |= 0x80;
         bound
     }
 
-    /// A batch's name as the store knows it. What is named after its content is nobody's.
+    /// The store's origin for a batch. Origins named after content are not bound to a sender.
     pub(crate) fn origin(&self, origin: Origin) -> Origin {
         if origin.is_content() {
             return origin;
@@ -57,11 +57,11 @@ mod tests {
     #[test]
     fn only_who_knows_the_secret_has_the_name() {
         let origin = Origin { source: [7; 16], sequence: 3 };
-        let secret = |byte| Bound::ToSecret(Secret::of([byte; 32]));
+        let secret = |byte| Binding::ToSecret(Secret::of([byte; 32]));
         let own = secret(1).origin(origin);
         assert_eq!(own, secret(1).origin(origin));
-        let address = |last| Bound::ToAddress(Some([10, 0, 0, last].into()));
-        let others = [secret(2), address(1), address(2), Bound::ToAddress(None)];
+        let address = |last| Binding::ToAddress(Some([10, 0, 0, last].into()));
+        let others = [secret(2), address(1), address(2), Binding::ToAddress(None)];
         let mut all: Vec<_> = others.iter().map(|bound| bound.origin(origin).source).collect();
         all.extend([own.source, origin.source]);
         all.sort_unstable();

@@ -1,25 +1,25 @@
-//! What an agent tells of itself: a small JSON object. It is shown with every status, so its
-//! shape is bounded, and what all agents tell together is.
+//! Facts that an agent reports about itself: a small JSON object. It is shown with every status, so
+//! its shape and the total size of all agents' facts are limited.
 
 use serde_json::Value;
 
-/// Objects and lists in each other.
+/// Maximum depth of nested objects and lists.
 const DEPTH: usize = 6;
-/// Values in all.
+/// Maximum number of values.
 const VALUES: usize = 4096;
-/// Bytes of a key or a text.
+/// Maximum bytes of a key or a text.
 const TEXT_BYTES: usize = 4096;
-/// Memory of a value besides its text, about.
+/// Approximate memory of a value besides its text.
 const VALUE_BYTES: usize = 96;
 
-/// Why facts are not kept.
+/// Why facts are not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unfit {
+pub(crate) enum FactsError {
     Malformed,
     TooLarge,
 }
 
-/// Facts, and the memory that they take.
+/// Facts and the memory that they use.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Facts {
     pub(crate) value: Value,
@@ -27,14 +27,14 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Reads facts, which are of a bounded length already.
-    pub(crate) fn read(text: &[u8]) -> Result<Self, Unfit> {
-        let value: Value = serde_json::from_slice(text).map_err(|_| Unfit::Malformed)?;
+    /// Parses facts. The caller limits the length of the text.
+    pub(crate) fn read(text: &[u8]) -> Result<Self, FactsError> {
+        let value: Value = serde_json::from_slice(text).map_err(|_| FactsError::Malformed)?;
         if !value.is_object() {
-            return Err(Unfit::Malformed);
+            return Err(FactsError::Malformed);
         }
         let mut size = Size::default();
-        size.add(&value, DEPTH).ok_or(Unfit::TooLarge)?;
+        size.add(&value, DEPTH).ok_or(FactsError::TooLarge)?;
         Ok(Self { value, bytes: size.bytes })
     }
 }
@@ -46,7 +46,7 @@ struct Size {
 }
 
 impl Size {
-    /// Adds a value; none where it is too much.
+    /// Adds a value. Returns nothing if a limit is exceeded.
     fn add(&mut self, value: &Value, depth: usize) -> Option<()> {
         self.values += 1;
         self.bytes += VALUE_BYTES;
@@ -95,10 +95,10 @@ mod tests {
         let deep = format!("{}1{}", "{\"a\":".repeat(DEPTH + 1), "}".repeat(DEPTH + 1));
         let long = json!({ "a": "x".repeat(TEXT_BYTES + 1) });
         for bomb in [many.to_string(), deep, long.to_string()] {
-            assert_eq!(Facts::read(bomb.as_bytes()), Err(Unfit::TooLarge));
+            assert_eq!(Facts::read(bomb.as_bytes()), Err(FactsError::TooLarge));
         }
         for wrong in ["[]", "1", "{", ""] {
-            assert_eq!(Facts::read(wrong.as_bytes()), Err(Unfit::Malformed));
+            assert_eq!(Facts::read(wrong.as_bytes()), Err(FactsError::Malformed));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Arrow Flight from agents: `DoPut` of span batches, and nothing else.
+//! Arrow Flight from agents: `DoPut` of span batches, and no other method.
 
 pub(crate) mod agents;
 mod binding;
@@ -30,8 +30,8 @@ use crate::transport::refusals::Caller;
 use crate::transport::shutting_down;
 use crate::transport::stream_limit::StreamPermit;
 use agents::Name;
-use binding::Bound;
-use facts::{Facts, Unfit};
+use binding::Binding;
+use facts::{Facts, FactsError};
 
 const AGENTS_FORGOTTEN: &str = "agents_forgotten";
 const FACTS_MALFORMED: &str = "flight_facts_malformed";
@@ -43,7 +43,7 @@ const SPANS: &str = "flight_spans_accepted";
 const STREAMS_REFUSED: &str = "flight_streams_refused";
 const STREAMS_UNBOUND: &str = "flight_streams_without_secret";
 
-/// What is counted here.
+/// Counters of this receiver.
 pub(in crate::receivers) const COUNTERS: [&str; 9] = [
     AGENTS_FORGOTTEN,
     FACTS_MALFORMED,
@@ -56,16 +56,16 @@ pub(in crate::receivers) const COUNTERS: [&str; 9] = [
     STREAMS_UNBOUND,
 ];
 
-/// Replies that may wait for a sender who does not read them.
+/// Maximum replies that wait for a sender who does not read them.
 const WAITING_REPLIES: usize = 64;
 
 struct Flight {
     shared: Arc<Shared>,
 }
 
-/// What agents call.
+/// The gRPC service for agents.
 pub(super) fn service(shared: Arc<Shared>) -> FlightServiceServer<impl FlightService> {
-    // A body of the limit, its header and metadata.
+    // The maximum body, plus its header and metadata.
     let message_bytes = shared.limits.flight.message_bytes + (1 << 20);
     FlightServiceServer::new(Flight { shared }).max_decoding_message_size(message_bytes)
 }
@@ -119,7 +119,7 @@ impl FlightService for Flight {
         &self,
         _: Request<Streaming<HandshakeRequest>>,
     ) -> Result<Response<Self::HandshakeStream>, Status> {
-        // Clients may greet; there is nothing to agree on.
+        // Clients may send a handshake. There is nothing to negotiate.
         let hello = HandshakeResponse { protocol_version: 0, payload: Bytes::new() };
         Ok(Response::new(stream::iter([Ok(hello)]).boxed()))
     }
@@ -182,7 +182,7 @@ struct PutStream {
     shared: Arc<Shared>,
     decoder: PutDecoder,
     address: Option<SocketAddr>,
-    /// The agent, once it has named itself.
+    /// The agent, once it has sent its name.
     agent: Option<Name>,
     replies: mpsc::Sender<Result<PutResult, Status>>,
     _permit: StreamPermit,
@@ -192,12 +192,11 @@ impl PutStream {
     async fn run(mut self, mut messages: Streaming<FlightData>) {
         let mut closing = self.shared.closing.subscribe();
         let Limits { header_time, idle_time, .. } = self.shared.limits;
-        // Agents begin at once, and tell of themselves every few seconds.
+        // Agents send their first message at once, and facts every few seconds.
         let mut patience = header_time;
         loop {
             let message = tokio::select! {
-                // Only between messages, so that a batch that is being taken
-                // is answered.
+                // Only between messages, so that a batch in progress gets its reply.
                 () = shutting_down(&mut closing) => {
                     Err(Status::unavailable("the server is shutting down; reconnect"))
                 }
@@ -210,8 +209,8 @@ impl PutStream {
                 Ok(Some(data)) => data,
                 Ok(None) => break,
                 Err(status) => {
-                    // Refused by tonic (too large), the connection is gone, or
-                    // we are.
+                    // tonic refused the message (too large), the connection broke, or the server is
+                    // shutting down.
                     tracing::debug!(%status, address = ?self.address, "an agent's stream ended");
                     let _ = self.replies.send(Err(status)).await;
                     break;
@@ -247,7 +246,7 @@ impl PutStream {
                 Ok(None)
             }
             Some(Put::Batch { origin, rows, facts }) => {
-                // Files are imported by people, not by agents that report.
+                // Imported files are sent by people, not by agents with a status.
                 let agent = match origin.is_content() {
                     true => None,
                     false => Some(self.named(origin.source)?),
@@ -284,21 +283,21 @@ impl PutStream {
                         self.shared.counters.add(REFUSED, 1);
                         Ok(Some(PutReply::Refused { sequence, retry_after, reason }))
                     }
-                    // The sender drops it, counts it, and goes on with the next.
+                    // The sender drops the batch, counts it, and continues with the next.
                     Err(Refused::TooLarge { reason }) => Err(Status::invalid_argument(reason)),
                 }
             }
         }
     }
 
-    fn bound(&self) -> Bound {
+    fn bound(&self) -> Binding {
         match self.decoder.secret() {
-            Some(secret) => Bound::ToSecret(secret),
-            None => Bound::ToAddress(self.address.map(|address| address.ip())),
+            Some(secret) => Binding::ToSecret(secret),
+            None => Binding::ToAddress(self.address.map(|address| address.ip())),
         }
     }
 
-    /// The agent of this name, which is that of all of the stream.
+    /// The agent with this name. All messages of a stream must have the same name.
     fn named(&mut self, source: [u8; 16]) -> Result<Name, Status> {
         if let Some(agent) = self.agent {
             let is_it = agent.given == source;
@@ -321,8 +320,8 @@ impl PutStream {
     fn facts(&self, agent: Name, facts: &Bytes) {
         match Facts::read(facts) {
             Ok(facts) => self.shared.agents.told(agent, facts),
-            Err(Unfit::Malformed) => self.shared.counters.add(FACTS_MALFORMED, 1),
-            Err(Unfit::TooLarge) => self.shared.counters.add(FACTS_TOO_LARGE, 1),
+            Err(FactsError::Malformed) => self.shared.counters.add(FACTS_MALFORMED, 1),
+            Err(FactsError::TooLarge) => self.shared.counters.add(FACTS_TOO_LARGE, 1),
         }
     }
 }

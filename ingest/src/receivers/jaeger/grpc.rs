@@ -40,7 +40,7 @@ const WRITE_SPAN: &str = "/jaeger.storage.v1.SpanWriterPlugin/WriteSpan";
 const CLOSE_WRITER: &str = "/jaeger.storage.v1.SpanWriterPlugin/Close";
 const SAMPLING: &str = "/jaeger.api_v2.SamplingManager/GetSamplingStrategy";
 
-/// The CollectorService, and plain words for what else clients ask for here.
+/// The CollectorService, and explanations for other services that clients call here.
 fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route(POST_SPANS, post(post_spans))

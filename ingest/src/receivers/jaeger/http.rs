@@ -35,7 +35,7 @@ pub(in crate::receivers) static RECEIVER: Receiver = Receiver {
 
 const REQUESTS: &str = "jaeger_http_requests";
 
-/// The one path, and plain words for others.
+/// The only path, and explanations for other paths.
 fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/api/traces", post(traces))
@@ -67,7 +67,7 @@ async fn take(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Reject
     taken.await?.some()
 }
 
-/// Clients name one of these two types, or none.
+/// Clients send one of these two content types, or none.
 fn thrift(headers: &HeaderMap) -> Result<(), Failure> {
     match plain::content_type(headers).as_str() {
         "" | "application/x-thrift" | "application/vnd.apache.thrift.binary" => Ok(()),

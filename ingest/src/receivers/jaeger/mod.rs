@@ -1,8 +1,8 @@
-//! Jaeger's collector and its agent: over gRPC, HTTP and UDP.
+//! Jaeger's collector over gRPC and HTTP, and its agent over UDP.
 
 pub(super) mod grpc;
 pub(super) mod http;
 pub(super) mod udp;
 
-/// Counts spans of all three.
+/// Counter of spans from all three.
 const SPANS: &str = "jaeger_spans_accepted";

@@ -1,9 +1,8 @@
-//! The UDP ports of Jaeger's agent, to which its clients send each batch in a
-//! datagram and never hear of it again.
+//! The UDP ports of Jaeger's agent. Clients send each batch as a datagram and get no response.
 //!
-//! Nobody can be refused here, so what there is no room for is dropped and
-//! counted: by the kernel while this program does not keep up, or here while
-//! the store does not. What waits for the store is taken as one batch.
+//! A datagram cannot be refused. If there is no room for it, it is dropped and counted: by the
+//! kernel if this program is too slow, or here if the store is. All datagrams that wait for the
+//! store are combined into one batch.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -77,29 +76,28 @@ const COUNTERS: [&str; 8] = [
     SPANS_SHUTDOWN,
 ];
 
-/// Longest datagram that UDP can carry.
+/// Maximum size of a UDP datagram.
 const DATAGRAM_BYTES: usize = 65_536;
-/// Datagrams that wait for the store.
+/// Maximum datagrams that wait for the store.
 const WAITING: usize = 2048;
-/// Datagrams taken as one batch: at most 16 MiB.
+/// Maximum datagrams in one batch: at most 16 MiB.
 const MAX_BATCHED: usize = 256;
-/// Bytes of the kernel's buffer that are asked for; it may give fewer
-/// (`net.core.rmem_max`).
+/// Requested size of the kernel's buffer. The kernel may grant less (`net.core.rmem_max`).
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-/// How often the kernel's drops are looked up.
+/// Interval at which the kernel's drops are read.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A datagram, and the memory that it was promised.
+/// A datagram, its reserved memory, and its sender.
 type Waiting = (Bytes, Lease, Peer);
 
-/// Receives until `shutdown` comes.
+/// Receives until `shutdown` completes.
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     socket: UdpSocket,
     protocol: Protocol,
     shutdown: impl Future<Output = ()>,
 ) {
-    // A smaller buffer only means that more is dropped, which is counted.
+    // A smaller buffer only causes more drops, which are counted.
     let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES);
     let (send, waiting) = mpsc::channel(WAITING);
     let storing = tokio::spawn(store(Arc::clone(&shared), waiting, protocol));
@@ -108,7 +106,7 @@ pub(crate) async fn serve(
         () = shutdown => {}
     }
     shared.closing.send_replace(true);
-    // What waits is still handed over, as far as there is time for it.
+    // Waiting datagrams are still stored, as far as time permits.
     let _ = tokio::time::timeout(shared.limits.drain_time, storing).await;
 }
 
@@ -130,8 +128,7 @@ async fn receive(shared: &Shared, socket: &UdpSocket, send: mpsc::Sender<Waiting
         let (length, peer) = match received {
             Ok((length, address)) => (length, Peer(address)),
             Err(error) => {
-                // An ICMP error of some earlier answer, or no memory: the
-                // socket itself is well.
+                // An ICMP error for an earlier response, or no memory. The socket itself works.
                 tracing::warn!(%error, "a datagram could not be received");
                 sleep(Duration::from_millis(100)).await;
                 continue;
@@ -147,7 +144,7 @@ async fn receive(shared: &Shared, socket: &UdpSocket, send: mpsc::Sender<Waiting
     }
 }
 
-/// Decodes and hands over whatever waits, until no more will come.
+/// Decodes and stores waiting datagrams until the channel closes.
 async fn store(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Waiting>, protocol: Protocol) {
     let mut waiting_now = Vec::with_capacity(MAX_BATCHED);
     while waiting.recv_many(&mut waiting_now, MAX_BATCHED).await > 0 {
@@ -166,7 +163,7 @@ async fn store(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Waiting>, protoc
 
 fn decode(shared: &Shared, datagrams: Vec<Waiting>, protocol: Protocol) -> Option<SpanRows> {
     let mut batch = Datagrams::new(&shared.limits.otlp, now_unix_nano());
-    // Each gives its memory back once it is decoded.
+    // Each releases its memory when it is decoded.
     for (datagram, _lease, peer) in datagrams {
         if let Err(error) = batch.add(protocol, &datagram) {
             shared.counters.add(REJECTED, 1);
@@ -184,8 +181,8 @@ fn decode(shared: &Shared, datagrams: Vec<Waiting>, protocol: Protocol) -> Optio
     }
 }
 
-/// Hands a batch over, again and again while the store refuses it; datagrams
-/// that come meanwhile wait, or are dropped. A server that closes gives up.
+/// Passes a batch to the sink, and retries while the store refuses it. Meanwhile, further datagrams
+/// wait or are dropped. Gives up when the server shuts down.
 async fn until_taken(shared: &Shared, batch: SpanRows) {
     let mut closing = shared.closing.subscribe();
     let counter = loop {

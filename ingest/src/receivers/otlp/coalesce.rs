@@ -1,10 +1,9 @@
-//! Small OTLP requests that come at about the same time become one batch: to the
-//! store and to assembly a batch costs as much as a hundred of its spans.
+//! Combines small OTLP requests that arrive at about the same time into one batch. For store and
+//! assembly, a batch costs as much as a hundred of its spans.
 //!
-//! What has arrived by the time that a processor is free to decode is decoded at
-//! once, so batches grow where there is much to do. Only those are waited for, and
-//! not for long, who have just been answered: a sender with more to send sends it now.
-//! Where nobody was answered in the last moment, nobody waits.
+//! All requests that have arrived when a processor becomes free are decoded together, so batches
+//! grow under load. A request waits only for senders that were answered less than a moment ago,
+//! because a sender with more data sends it then. If there are none, it does not wait.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,24 +18,24 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 use super::SPANS;
-use crate::receivers::pipeline::{self, Taken, Undecoded};
+use crate::receivers::pipeline::{self, DecodeFailure, PipelineResult};
 use crate::receivers::shared::Shared;
 use crate::transport::budget::Lease;
 use crate::transport::failure::Failure;
 
-/// Bytes of requests that are decoded at once, in about a millisecond. One that is
-/// larger by itself is by itself.
+/// Maximum bytes of requests that are decoded together, which takes about a millisecond. A larger
+/// request is decoded alone.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Who was answered no longer ago than this may send again, and no request waits
-/// longer than this for others.
+/// A sender that was answered within this time may send again. No request waits longer than this
+/// for others.
 const SENDS_AGAIN: Duration = Duration::from_millis(2);
 
 /// Requests that wait for a processor.
 #[derive(Default)]
 pub(crate) struct Gathering {
     state: Mutex<State>,
-    /// Nothing is left to wait for.
+    /// Notified when there is nothing left to wait for.
     complete: Notify,
 }
 
@@ -44,18 +43,18 @@ pub(crate) struct Gathering {
 struct State {
     waiting: Vec<Waiting>,
     bytes: usize,
-    /// When the first of them came.
+    /// Arrival of the first waiting request.
     since: Option<Instant>,
-    /// Senders who were answered and have not sent since, and until when they may.
+    /// Senders that were answered and have not sent since, and until when they are expected.
     expected: usize,
     expected_until: Option<Instant>,
 }
 
 struct Waiting {
     body: Bytes,
-    /// For the body.
+    /// Memory reserved for the body.
     lease: Lease,
-    answer: oneshot::Sender<Result<Taken, Failure>>,
+    answer: oneshot::Sender<Result<PipelineResult, Failure>>,
 }
 
 impl AsRef<[u8]> for Waiting {
@@ -65,7 +64,7 @@ impl AsRef<[u8]> for Waiting {
 }
 
 impl State {
-    /// Whether nobody waited before.
+    /// Adds a request. Returns whether none was waiting before.
     fn add(&mut self, request: Waiting, now: Instant) -> bool {
         self.expected = self.expected.saturating_sub(1);
         self.bytes += request.body.len();
@@ -77,7 +76,7 @@ impl State {
         is_first
     }
 
-    /// So many senders were answered.
+    /// Records that this many senders were answered.
     fn answered(&mut self, count: usize, now: Instant) {
         if self.expected_until.is_none_or(|until| until < now) {
             self.expected = 0;
@@ -86,7 +85,7 @@ impl State {
         self.expected_until = Some(now + SENDS_AGAIN);
     }
 
-    /// Until when to wait for more, where that is worth while.
+    /// Until when to wait for more requests, if waiting makes sense.
     fn wait_until(&self, now: Instant) -> Option<Instant> {
         if self.is_complete() {
             return None;
@@ -101,7 +100,7 @@ impl State {
 }
 
 impl Gathering {
-    /// Whether nobody waited before.
+    /// Adds a request. Returns whether none was waiting before.
     fn add(&self, request: Waiting) -> bool {
         let mut state = self.state();
         let is_first = state.add(request, Instant::now());
@@ -111,12 +110,12 @@ impl Gathering {
         is_first
     }
 
-    /// So many senders were answered.
+    /// Records that this many senders were answered.
     fn answered(&self, count: usize) {
         self.state().answered(count, Instant::now());
     }
 
-    /// Waits for those who may be about to send.
+    /// Waits for senders that may be about to send.
     async fn gathered(&self) {
         let wait_until = || self.state().wait_until(Instant::now());
         while let Some(until) = wait_until() {
@@ -128,7 +127,7 @@ impl Gathering {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those who have waited longest, and whether others still do.
+    /// The requests that have waited longest, and whether others remain.
     fn next(&self) -> (Vec<Waiting>, bool) {
         let mut state = self.state();
         let mut bytes = 0;
@@ -144,12 +143,12 @@ impl Gathering {
     }
 }
 
-/// Takes the body of an OTLP request in protobuf.
+/// Accepts the body of an OTLP request in protobuf.
 pub(crate) async fn take(
     shared: &Arc<Shared>,
     body: Bytes,
     lease: Lease,
-) -> Result<Taken, Failure> {
+) -> Result<PipelineResult, Failure> {
     let (answer, answered) = oneshot::channel();
     if shared.gathering.add(Waiting { body, lease, answer }) {
         decode_next(Arc::clone(shared));
@@ -158,14 +157,14 @@ pub(crate) async fn take(
     answered.await.unwrap_or_else(gone)
 }
 
-/// Has a task decode those that wait.
+/// Starts a task that decodes waiting requests.
 fn decode_next(shared: Arc<Shared>) {
     let decode: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(decode(shared));
     tokio::spawn(decode);
 }
 
 async fn decode(shared: Arc<Shared>) {
-    // Behind all who have something to read.
+    // Lets all connections read their data first.
     yield_now().await;
     shared.gathering.gathered().await;
     let Ok(permit) = shared.decoders.acquire().await else { return };
@@ -178,12 +177,12 @@ async fn decode(shared: Arc<Shared>) {
     let mut requests = requests.into_iter();
     for Together { requests: count, decoded } in batches {
         let requests = requests.by_ref().take(count).collect();
-        // By itself: it waits for the store.
+        // In a task of its own, because it waits for the store.
         tokio::spawn(hand_over(Arc::clone(&shared), requests, decoded));
     }
 }
 
-/// Hands the rows of requests to the sink, and tells all of them what became of it.
+/// Passes the rows of requests to the sink, and answers all of them.
 async fn hand_over(
     shared: Arc<Shared>,
     requests: Vec<Waiting>,
@@ -195,19 +194,19 @@ async fn hand_over(
             let accepted = pipeline::accept(&shared, batch, lease, SPANS).await;
             accepted.map(|_| parts)
         }
-        Err(error) => Err(Undecoded::from(error).explained(&shared)),
+        Err(error) => Err(DecodeFailure::from(error).explained(&shared)),
     };
     shared.gathering.answered(requests.len());
     match taken {
         Ok(parts) => {
             for (request, part) in requests.into_iter().zip(parts) {
                 pipeline::count(&shared, &part.rejections, &part.left_out);
-                let taken = Taken { spans: part.rows as u64, rejections: part.rejections };
-                // Who has hung up is told nothing.
+                let taken = PipelineResult { spans: part.rows as u64, rejections: part.rejections };
+                // The sender may have disconnected.
                 let _ = request.answer.send(Ok(taken));
             }
         }
-        // They are together by chance.
+        // The requests were combined by chance, so each is tried alone.
         Err(Failure::TooLarge(_)) if requests.len() > 1 => {
             for Waiting { body, lease, answer } in requests {
                 let taken = super::alone(&shared, Encoding::Identity, body, lease).await;

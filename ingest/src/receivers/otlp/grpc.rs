@@ -47,7 +47,7 @@ const ARROW_METRICS: &str =
 const LOGS: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
 const METRICS: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 
-/// The TraceService, OTAP, agents' Flight, and plain words for the services that are not here.
+/// The TraceService, OTAP, agents' Flight, and explanations for other services.
 fn router(shared: Arc<Shared>) -> Router {
     let flight = flight::service(Arc::clone(&shared));
     Routes::from(services(shared)).add_service(flight).into_axum_router()

@@ -36,7 +36,7 @@ pub(in crate::receivers) static RECEIVER: Receiver = Receiver {
 
 const REQUESTS: &str = "otlp_http_requests";
 
-/// `POST /v1/traces`, and plain words for the signals that are not taken.
+/// `POST /v1/traces`, and explanations for the other signals.
 fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/v1/traces", post(traces))

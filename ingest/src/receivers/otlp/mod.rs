@@ -1,4 +1,4 @@
-//! OTLP over gRPC and over HTTP: the way of a request, the same for both.
+//! OTLP over gRPC and HTTP: the common part of both.
 
 pub(crate) mod coalesce;
 pub(super) mod grpc;
@@ -10,23 +10,23 @@ use bytes::Bytes;
 use spanwise_wire::compression::Encoding;
 use spanwise_wire::otlp::{Rejections, decode_json, decode_protobuf};
 
-use super::pipeline::{self, Taken};
+use super::pipeline::{self, PipelineResult};
 use super::shared::Shared;
 use crate::limits::Limits;
 use crate::transport::budget::Lease;
 use crate::transport::failure::Failure;
 
-/// Counts spans of both.
+/// Counter of spans from both.
 const SPANS: &str = "otlp_spans_accepted";
 
-/// How a request's message is written.
+/// The encoding of a request's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Protobuf,
     Json,
 }
 
-/// Takes a request's body; returns what of it was rejected.
+/// Accepts a request's body. Returns the rejected spans.
 pub(crate) async fn take(
     shared: &Arc<Shared>,
     format: Format,
@@ -46,13 +46,13 @@ pub(crate) async fn take(
     Ok(taken.rejections)
 }
 
-/// Takes the body of a request in protobuf by itself.
+/// Accepts the body of a protobuf request without combining it with others.
 pub(crate) async fn alone(
     shared: &Shared,
     encoding: Encoding,
     bytes: Bytes,
     lease: Lease,
-) -> Result<Taken, Failure> {
+) -> Result<PipelineResult, Failure> {
     let decode = |bytes: &[u8], limits: &Limits| Ok(decode_protobuf(bytes, &limits.otlp)?);
     pipeline::take(shared, encoding, bytes, lease, SPANS, decode).await
 }

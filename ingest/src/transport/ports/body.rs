@@ -1,4 +1,4 @@
-//! Bodies of requests that have to come in time, and of answers that tell when they are gone.
+//! Request bodies with timeouts, and response bodies that report when they are finished.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -53,7 +53,7 @@ impl http_body::Body for TimedBody {
     }
 }
 
-/// The body of an answer.
+/// The body of a response.
 pub(super) struct Served {
     body: Body,
     _serving: Serving,

@@ -1,9 +1,9 @@
-//! Web pages have no way in: a browser on this machine reaches what listens on loopback, and
-//! sends there whatever a page tells it to.
+//! Keeps web pages out. A browser on this host can reach loopback ports and sends whatever a page
+//! asks for.
 //!
-//! A request that comes from a page says so (`Origin`, `Sec-Fetch-Site`); it is refused unless
-//! its origin is listed. A page whose own name has been pointed to this machine (DNS rebinding)
-//! is of one origin with it; it is known by its `Host`.
+//! Browsers mark requests from pages (`Origin`, `Sec-Fetch-Site`). Such requests are refused unless
+//! the origin is allowed. A page whose own name resolves to this host (DNS rebinding) has the same
+//! origin as the server. It is recognised by its `Host` header.
 
 use std::net::IpAddr;
 use std::str::FromStr as _;
@@ -26,26 +26,26 @@ const REQUEST_PRIVATE_NETWORK: HeaderName =
 const ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 
-/// Names by which containers reach the machine that they run on. Nobody else can have them: the
-/// domain `internal` is of no one.
+/// Names by which containers reach their host. No page can have such a name, because the domain
+/// `internal` is reserved.
 const OF_CONTAINERS: [&str; 3] =
     ["host.docker.internal", "gateway.docker.internal", "host.containers.internal"];
 
-/// Who may ask besides programs and the UI itself.
+/// Hosts and origins that are allowed, besides programs and the UI itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowed {
-    /// Names by which the server is asked, besides loopback's and addresses that it listens on.
+    /// Additional host names of the server, besides loopback names and its own addresses.
     pub hosts: Vec<String>,
-    /// Origins of pages that may ask the API.
+    /// Origins of pages that may use the API.
     pub api_origins: Vec<String>,
     /// Origins of pages that may send spans.
     pub receiver_origins: Vec<String>,
 }
 
-/// What a port is for.
+/// The purpose of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Takes spans.
+    /// Receives spans.
     Receiver,
     /// Serves the UI and the API.
     Api,
@@ -54,7 +54,7 @@ pub(super) enum Kind {
     Queries,
 }
 
-/// See the module.
+/// Checks requests. See the module's description.
 #[derive(Debug)]
 pub(super) struct Guard {
     kind: Kind,
@@ -75,19 +75,18 @@ pub(super) struct Refusal {
     pub(super) counter: &'static str,
 }
 
-/// What is to be done with a request.
+/// The decision about a request.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// It is served; where a page of an allowed origin asks, with headers that let it read the
-    /// answer.
+    /// Serve it. If an allowed page asks, with CORS headers that let the page read the response.
     Serve(Option<HeaderValue>),
-    /// A browser asks whether a page may ask: yes.
+    /// A preflight request of an allowed page.
     Preflight(HeaderMap),
     Refuse(Refusal),
 }
 
 impl Guard {
-    /// Of a port at this address.
+    /// The guard of a port at this address.
     pub(super) fn new(kind: Kind, allowed: &Allowed, at: IpAddr) -> Self {
         let patterns =
             |origins: &[String]| origins.iter().map(|origin| Pattern::new(origin)).collect();
@@ -151,7 +150,7 @@ impl Guard {
         })
     }
 
-    /// Whether this is a name of this server.
+    /// Whether this is one of the server's names.
     fn is_own(&self, host: &str) -> bool {
         let host = host_of(host).to_ascii_lowercase();
         let host = host.strip_suffix('.').unwrap_or(&host);
@@ -160,7 +159,7 @@ impl Guard {
         }
         if let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
             let address = address.to_canonical();
-            // A page's own name can be pointed anywhere; an address cannot.
+            // A page's own name may resolve to any address, but an address cannot be faked.
             if address.is_loopback() || !self.is_loopback {
                 return true;
             }
@@ -173,11 +172,11 @@ impl Guard {
             })
     }
 
-    /// The origin of the page that asks; none where it is the UI itself, or no page.
+    /// The origin of the page that asks; `None` for the UI itself and for programs.
     fn origin(&self, parts: &Parts) -> Result<Option<HeaderValue>, Refusal> {
         let headers = &parts.headers;
         let Some(origin) = headers.get(ORIGIN) else {
-            // Pages can have others' pictures and scripts loaded without saying who they are.
+            // Pages can load images and scripts from other origins without an `Origin` header.
             let site = headers.get(SEC_FETCH_SITE).map_or(&b""[..], HeaderValue::as_bytes);
             let mode = headers.get(SEC_FETCH_MODE).map_or(&b""[..], HeaderValue::as_bytes);
             let is_of_other = matches!(site, b"cross-site" | b"same-site") && mode != b"navigate";
@@ -235,10 +234,10 @@ impl Guard {
     }
 }
 
-/// Lets a page of this origin read an answer.
+/// Adds the headers that let a page of this origin read the response.
 pub(super) fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    // Beacons come with credentials always; there are none that would say anything here.
+    // Beacons always send credentials. They have no meaning here.
     headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Retry-After"));
     headers.append(VARY, HeaderValue::from_static("Origin"));
@@ -258,7 +257,7 @@ fn ends_in(host: &str) -> bool {
     host.contains(':') && !host.ends_with(']')
 }
 
-/// Whether a page of this origin was served under the name that is asked now.
+/// Whether the page's origin equals the requested host.
 fn is_same_origin(origin: &str, parts: &Parts) -> bool {
     let Some((scheme, authority)) = origin.split_once("://") else { return false };
     let default = match scheme {
@@ -278,14 +277,14 @@ fn is_same_origin(origin: &str, parts: &Parts) -> bool {
     split(authority).is_some_and(|it| Some(it) == split(host))
 }
 
-/// A text of a stranger's, as far as it should be repeated.
+/// A shortened form of untrusted text, for messages.
 fn shown(text: &str) -> String {
     const CHARACTERS: usize = 100;
     let shown = |c: char| if c.is_control() { '?' } else { c };
     text.chars().take(CHARACTERS).map(shown).collect()
 }
 
-/// An origin, in which one `*` stands for anything.
+/// An origin pattern, in which one `*` matches any text.
 #[derive(Debug)]
 struct Pattern {
     begin: String,
@@ -404,7 +403,7 @@ mod tests {
         for other in ["https://evil.example", "null", "https://localhost:3000", ""] {
             assert_eq!(status(&receiver, &from(other)), 403, "{other}");
         }
-        // Its own page has no business there either: there is none.
+        // A receiver has no page of its own.
         assert_eq!(status(&receiver, &from("http://127.0.0.1:4318")), 403);
         let silent = [("host", "localhost"), ("sec-fetch-site", "cross-site")];
         assert_eq!(status(&receiver, &silent), 403);
@@ -451,7 +450,7 @@ mod tests {
         ] {
             assert_eq!(status(&api, &[("host", host), ("origin", origin)]), expected, "{origin}");
         }
-        // A link from elsewhere is followed; a picture is not sent.
+        // A link from another site may be followed, but an image is not served.
         let link = |mode| {
             [("host", "localhost"), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", mode)]
         };

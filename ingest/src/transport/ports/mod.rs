@@ -1,7 +1,7 @@
-//! The ports: every connection to the server comes in here, whatever is spoken on it.
+//! The ports. Every connection to the server arrives here, whatever its protocol.
 //!
-//! All of them have the same bounds: how many connections there are ([`seats`]), how long each
-//! may take for what it does ([`phase`]), and who may ask ([`guard`]).
+//! All ports have the same limits: the number of connections ([`seats`]), the time for each step
+//! ([`phase`]), and the allowed origins ([`guard`]).
 
 mod body;
 mod guard;
@@ -44,26 +44,26 @@ use crate::transport::Transport;
 pub use self::guard::Allowed;
 pub(crate) use self::seats::House;
 
-/// Who is at the other end.
+/// The address of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// What is spoken on a port.
+/// The protocols of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Speaks {
-    /// Spans by HTTP/1.1, HTTP/2 or gRPC.
+    /// Spans over HTTP/1.1, HTTP/2 or gRPC.
     Spans,
-    /// The UI and the API, to browsers and by HTTP/1.1.
+    /// The UI and the API over HTTP/1.1.
     Pages,
     /// Questions as the API answers them, by HTTP/1.1, HTTP/2 or gRPC.
     Queries,
 }
 
-/// After an answer or a farewell, a peer has this long to take it.
+/// Time for a peer to read the last response before the connection is closed.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// After a failure to accept. Without a descriptor the next try fails at once.
+/// Pause after accepting failed. Without a free descriptor, the next attempt would fail at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
-/// Bytes of a header, and of what is read at a time.
+/// Maximum bytes of a header, and of one read.
 const HTTP1_BUFFER_BYTES: usize = 128 << 10;
 
 /// One port.
@@ -79,7 +79,7 @@ struct Port {
     closing: watch::Receiver<bool>,
 }
 
-/// Serves a router on a listener until `shutdown` comes; then open requests are waited for
+/// Serves a router on a listener until `shutdown` completes. Then it waits for open requests
 /// ([`crate::Limits::drain_time`]).
 pub(crate) async fn serve(
     name: &'static str,
@@ -129,7 +129,7 @@ pub(crate) async fn serve(
         }
     }
     drop(listener);
-    // Long-lived streams end by themselves, and the others when they are answered.
+    // Long-lived streams end by themselves. Other requests end with their response.
     transport.closing.send_replace(true);
     close.send_replace(true);
     let all = async { while connections.join_next().await.is_some() {} };
@@ -141,12 +141,12 @@ fn http(speaks: Speaks) -> auto::Builder<TokioExecutor> {
     let mut http = auto::Builder::new(TokioExecutor::new());
     http.http1()
         .timer(TokioTimer::new())
-        // The time for a header is kept by ourselves, which knows idle connections apart.
+        // We enforce the header timeout ourselves, because we distinguish idle connections.
         .header_read_timeout(None::<Duration>)
         .max_buf_size(HTTP1_BUFFER_BYTES);
     http.http2()
         .timer(TokioTimer::new())
-        // A sender that vanished without a word is noticed.
+        // Detects a sender that vanished.
         .keep_alive_interval(Some(Duration::from_secs(20)))
         .keep_alive_timeout(Duration::from_secs(10))
         .max_concurrent_streams(Some(128))
@@ -221,15 +221,15 @@ impl Port {
         phase: Arc<Phase>,
         seat: Seat,
     ) {
-        // Without it answers wait for the peer's delayed acknowledgement; a socket that refuses
-        // the option still works.
+        // Otherwise responses wait for the peer's delayed acknowledgement. A socket without the
+        // option still works.
         let _ = stream.set_nodelay(true);
         let mut first = [0; 8];
         let first = tokio::select! {
             peeked = timeout(self.times.header, stream.peek(&mut first)) => match peeked {
                 Ok(Ok(count)) if count > 0 => &first[..count],
                 Ok(_) => return,
-                // As browsers do that mean to ask something soon.
+                // Browsers open connections in advance.
                 Err(_) => return self.ended(peer, &End::Late(Late::Idle)),
             },
             () = seat.stop.notified() => return self.ended(peer, &End::Evicted),
@@ -280,7 +280,7 @@ impl Port {
                 if deadline <= Instant::now() {
                     return Poll::Ready(End::Late(late));
                 }
-                // One that rings too early is set anew then, which is rare.
+                // The alarm is rearmed if it rings too early, which is rare.
                 if alarm.deadline() > deadline || alarm.is_elapsed() {
                     alarm.as_mut().reset(deadline);
                 }
@@ -307,12 +307,12 @@ impl Port {
             Late::Write => {
                 self.warn(peer, late.counter(), "closed: its answer was not read in time");
             }
-            // As clients do that may ask again.
+            // Clients keep connections open for later requests.
             Late::Idle => {}
         }
     }
 
-    /// What a connection is that is not for this port.
+    /// An explanation for a connection with the wrong protocol.
     fn mistaken(&self, first: &[u8]) -> Option<Cow<'static, str>> {
         match first {
             [0x16, 0x03, ..] => Some(
@@ -346,7 +346,7 @@ impl Port {
         };
         parts.extensions.insert(peer);
         let body = match self.speaks {
-            // Receivers answer a body that is late, and bound streams otherwise.
+            // Receivers handle late bodies themselves, and limit streams in other ways.
             Speaks::Spans => Body::new(body),
             Speaks::Pages | Speaks::Queries => {
                 Body::new(TimedBody::new(body, self.transport.limits.body_time))

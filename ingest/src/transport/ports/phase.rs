@@ -1,4 +1,4 @@
-//! What a connection is doing, and until when it may.
+//! The current phase of a connection, and its timeout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 use crate::counters;
 
-/// Work on a request may take this long without a byte going either way.
+/// Minimum time that a request may take without any byte in either direction.
 const LEAST_WORK: Duration = Duration::from_secs(60);
 
-/// How long a connection may take for what it does.
+/// Timeouts of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Times {
     pub(crate) header: Duration,
@@ -19,14 +19,14 @@ pub(crate) struct Times {
     pub(crate) write: Duration,
 }
 
-/// What took too long.
+/// The timeout that expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Late {
-    /// The header of a request.
+    /// Waiting for a request's header.
     Header,
-    /// The next request.
+    /// Waiting for the next request.
     Idle,
-    /// The reading of an answer.
+    /// Waiting for the peer to read a response.
     Write,
 }
 
@@ -40,7 +40,7 @@ impl Late {
     }
 }
 
-/// What one connection is doing. Shared by its socket and its requests.
+/// The phase of one connection. Its socket and its requests share it.
 #[derive(Debug)]
 pub(crate) struct Phase {
     times: Times,
@@ -49,24 +49,24 @@ pub(crate) struct Phase {
 
 #[derive(Debug)]
 struct State {
-    /// Requests that are not answered to their end.
+    /// Requests whose response is not finished.
     requests: usize,
-    /// Whether the header of a request is awaited or has begun; else nothing is.
+    /// Whether a request's header is expected or incomplete. Otherwise the connection is idle.
     in_header: bool,
-    /// Since when, where there is no request.
+    /// Start of the phase, if there is no request.
     since: Instant,
-    /// When bytes last went either way.
+    /// Time of the last byte in either direction.
     active: Instant,
-    /// Since when the peer reads nothing.
+    /// Since when the peer does not read.
     blocked: Option<Instant>,
     is_http2: bool,
 }
 
-/// A request that is not answered to its end.
+/// A request whose response is not finished.
 pub(crate) struct Serving(Arc<Phase>);
 
 impl Phase {
-    /// Of a connection that has just come.
+    /// The phase of a new connection.
     pub(crate) fn new(times: Times, now: Instant) -> Self {
         let state = State {
             requests: 0,
@@ -79,7 +79,7 @@ impl Phase {
         Self { times, state: Mutex::new(state) }
     }
 
-    /// A request is there.
+    /// Begins a request.
     pub(crate) fn begin(self: &Arc<Self>) -> Serving {
         let mut state = self.state.lock();
         state.requests += 1;
@@ -87,26 +87,26 @@ impl Phase {
         Serving(Arc::clone(self))
     }
 
-    /// Bytes were read.
+    /// Records that bytes were read.
     pub(crate) fn has_read(&self, now: Instant) {
         let mut state = self.state.lock();
         state.active = now;
-        // On HTTP/2 they need not be a request: pings come, too.
+        // On HTTP/2 the bytes may be pings rather than a request.
         if state.requests == 0 && !state.in_header && !state.is_http2 {
             state.in_header = true;
             state.since = state.active;
         }
     }
 
-    /// The connection has been seen to be one of HTTP/2, on which a client may wait before its
-    /// first request.
+    /// Records that the connection uses HTTP/2, on which a client may wait before its first
+    /// request.
     pub(crate) fn is_http2(&self) {
         let mut state = self.state.lock();
         state.is_http2 = true;
         state.in_header = false;
     }
 
-    /// Bytes were written, or could not be.
+    /// Records that bytes were written, or that writing blocked.
     pub(crate) fn wrote(&self, could: bool, now: Instant) {
         let mut state = self.state.lock();
         if could {
@@ -117,14 +117,15 @@ impl Phase {
         }
     }
 
-    /// Until when it may go on so, and what is late then.
+    /// The current deadline, and the timeout that it stands for.
     pub(crate) fn deadline(&self) -> (Instant, Late) {
         let Times { header, idle, write } = self.times;
         let state = self.state.lock();
         let doing = match (state.requests, state.in_header) {
             (0, true) => (state.since + header, Late::Header),
             (0, false) => (state.since.max(state.active_where_http1()) + idle, Late::Idle),
-            // Their own times are those of bodies. Where nothing at all happens, nobody is there.
+            // Request bodies have their own timeouts. If nothing happens in either direction, the
+            // peer is gone.
             _ => (state.active + idle.max(LEAST_WORK) * 2, Late::Idle),
         };
         match state.blocked {
@@ -133,7 +134,7 @@ impl Phase {
         }
     }
 
-    /// Since when it has been of no use to anyone; `None` while it is.
+    /// Since when the connection has no request; `None` during a request.
     pub(crate) fn useless_since(&self) -> Option<Instant> {
         let state = self.state.lock();
         (state.requests == 0).then_some(state.since)
@@ -172,7 +173,7 @@ mod tests {
         let at = |seconds| began + Duration::from_secs(seconds);
         let phase = Arc::new(Phase::new(TIMES, began));
         assert_eq!(phase.deadline(), (at(10), Late::Header));
-        // A header that comes byte by byte gets no more time.
+        // A header that arrives byte by byte gets no more time.
         phase.has_read(at(5));
         assert_eq!(phase.deadline(), (at(10), Late::Header));
         let serving = phase.begin();
@@ -185,7 +186,7 @@ mod tests {
         drop(serving);
         assert_eq!(phase.deadline(), (at(307), Late::Idle));
         assert!(phase.useless_since().is_some());
-        // The next one's header.
+        // The header of the next request.
         phase.has_read(at(60));
         assert_eq!(phase.deadline(), (at(70), Late::Header));
     }

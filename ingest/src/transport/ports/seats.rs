@@ -1,8 +1,8 @@
-//! How many connections there may be: of a port, of one address at a port, and of all ports
-//! together, so that descriptors are left for files.
+//! Limits the number of connections: to a port, from one address to a port, and to all ports
+//! together, so that file descriptors remain for files.
 //!
-//! Where there are as many as may be, the one that has been of no use for longest makes room, if
-//! there is one: whoever opens connections and asks nothing shuts nobody out.
+//! At the limit, the connection that has been idle longest is closed for a new one. So a client
+//! that opens connections without using them does not lock others out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -17,11 +17,11 @@ use tokio::time::Instant;
 use super::phase::Phase;
 use crate::counters;
 
-/// A connection that asked something is not closed sooner than this after its answer, and a new
-/// one has this long to ask.
+/// Minimum time between a response and closing an idle connection, and minimum time for a new
+/// connection to send a request.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Connections of all ports together.
+/// The connections of all ports together.
 #[derive(Debug)]
 pub(crate) struct House {
     open: AtomicUsize,
@@ -52,11 +52,11 @@ pub(super) struct Seats {
     house: Arc<House>,
     limit: usize,
     per_address: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<SeatTable>,
 }
 
 #[derive(Default)]
-struct Taken {
+struct SeatTable {
     next: u64,
     connections: BTreeMap<u64, Connection>,
     addresses: HashMap<IpAddr, usize>,
@@ -68,14 +68,14 @@ struct Connection {
     stop: Arc<Notify>,
 }
 
-/// Why a connection is not taken.
+/// Which limit is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Full {
-    /// The port has as many as it may.
+    /// The limit of the port.
     Port,
-    /// One address has as many as it may.
+    /// The limit of one address.
     Address,
-    /// All ports together have.
+    /// The limit of all ports together.
     House,
 }
 
@@ -102,11 +102,11 @@ impl Full {
     }
 }
 
-/// A connection's seat, until it is dropped.
+/// A connection's slot, until it is dropped.
 pub(super) struct Seat {
     seats: Arc<Seats>,
     number: u64,
-    /// Tells that the seat is needed for another one.
+    /// Notified when the slot is needed for another connection.
     pub(super) stop: Arc<Notify>,
 }
 
@@ -115,7 +115,7 @@ impl Seats {
         Self { house, limit, per_address, taken: Mutex::default() }
     }
 
-    /// A seat, and whether another connection was told to go for it.
+    /// Takes a slot. Also returns whether another connection was told to close.
     pub(super) fn take(
         self: &Arc<Self>,
         address: IpAddr,
@@ -151,8 +151,8 @@ impl Seats {
         Ok((Seat { seats: Arc::clone(self), number, stop }, evicted))
     }
 
-    /// Lets the most useless connection go, whose seat is free at once.
-    fn evict(&self, taken: &mut Taken, of: Option<IpAddr>, now: Instant) -> bool {
+    /// Evicts the connection that has been idle longest. Its slot is free at once.
+    fn evict(&self, taken: &mut SeatTable, of: Option<IpAddr>, now: Instant) -> bool {
         let useless = taken.connections.iter().filter_map(|(number, connection)| {
             let is_of = of.is_none_or(|address| address == connection.address);
             let since = connection.phase.useless_since().filter(|_| is_of)?;
@@ -165,7 +165,7 @@ impl Seats {
         true
     }
 
-    fn free(&self, taken: &mut Taken, number: u64) -> Option<Connection> {
+    fn free(&self, taken: &mut SeatTable, number: u64) -> Option<Connection> {
         let gone = taken.connections.remove(&number)?;
         if let Some(count) = taken.addresses.get_mut(&gone.address) {
             *count -= 1;
@@ -218,7 +218,7 @@ mod tests {
         assert!(evicted);
         first.stop.notified().await;
         drop(first);
-        // All are served now.
+        // All connections have a request now.
         assert_eq!(take(3, &served, later).err(), Some(Full::Port));
         assert_eq!(house.open(), 3);
         drop(request);

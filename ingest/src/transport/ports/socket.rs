@@ -1,4 +1,4 @@
-//! A connection's socket, which tells what it does.
+//! A connection's socket, which reports its reads and writes.
 
 use std::io;
 use std::pin::Pin;
@@ -11,13 +11,13 @@ use tokio::time::Instant;
 
 use super::phase::Phase;
 
-/// How every connection of HTTP/2 begins.
+/// The first bytes of every HTTP/2 connection.
 pub(super) const PREFACE: &[u8; 3] = b"PRI";
 
 pub(super) struct Socket {
     stream: TcpStream,
     phase: Arc<Phase>,
-    /// What was read, as far as it may be [`PREFACE`]; `None` once that is decided.
+    /// The number of bytes that matched [`PREFACE`] so far; `None` once it is decided.
     begun: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Counters that grew recently, as far as the status was asked for.
+//! Finds counters that grew recently, between requests of the status.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,28 +8,28 @@ use spanwise_api::{Count, Counter, CounterPart, Level};
 
 use super::sentence;
 
-/// How long a loss is reported after it was last seen to grow.
+/// How long a loss is reported after its counter last grew.
 const REPORTED_FOR: Duration = Duration::from_secs(15 * 60);
 
-/// The values of counters when the status was last asked for.
+/// The values of counters at the last request of the status.
 #[derive(Default)]
-pub(crate) struct CounterGrowth(Mutex<HashMap<(CounterPart, String), Seen>>);
+pub(crate) struct CounterGrowth(Mutex<HashMap<(CounterPart, String), LastValue>>);
 
-struct Seen {
+struct LastValue {
     value: Count,
     grew: Instant,
 }
 
 impl CounterGrowth {
-    /// A sentence for each loss and each fault that is new, or grew in the last minutes.
+    /// A sentence for each loss or fault that is new or grew in the last minutes.
     pub(crate) fn sentences(&self, counters: &[Counter], now: Instant) -> Vec<String> {
         let mut all = self.0.lock();
         let mut sentences = Vec::new();
         let bad = counters.iter().filter(|counter| counter.level > Level::Info);
         for counter in bad {
             let key = (counter.part, counter.name.clone());
-            let seen = all.entry(key).or_insert(Seen { value: Count(0), grew: now });
-            // Counters of an agent start at zero when it is restarted.
+            let seen = all.entry(key).or_insert(LastValue { value: Count(0), grew: now });
+            // An agent's counters start at zero after a restart.
             if counter.value != seen.value {
                 seen.grew = if counter.value > seen.value { now } else { seen.grew };
                 seen.value = counter.value;

@@ -10,13 +10,13 @@ use table::{FAMILIES, PARTS, recovered_by};
 
 pub(crate) use growth::CounterGrowth;
 
-/// What the counters of one name mean.
+/// The meaning of the counters with one name.
 #[derive(Debug, Clone, Copy)]
 struct CounterMeaning {
     name: &'static str,
     level: Level,
     meaning: &'static str,
-    /// What to do; empty where there is nothing to do.
+    /// What to do; empty if nothing.
     action: &'static str,
 }
 
@@ -56,17 +56,17 @@ fn sentence(counter: &Counter) -> String {
     format!("{}: {meaning} ({name}: {value}){to_do}", part.as_str())
 }
 
-/// All counters of a status that are not zero, the worst first. Those of several agents are
-/// added up.
+/// All counters of a status that are not zero, worst first. Counters of several agents are added
+/// up.
 pub(super) fn counters(status: &Status) -> Vec<Counter> {
     let mut agents: BTreeMap<&str, Count> = BTreeMap::new();
     let reporting = status.ingest.agents.iter().filter_map(|agent| agent.facts.as_ref());
-    // An agent in this process that has not reported yet.
+    // An agent in this process may not have reported yet.
     let own = match &status.agent {
         Agent::Running(facts) if status.ingest.agents.is_empty() => Some(facts),
         _ => None,
     };
-    // Losses that parsing has not recovered from, on any one host.
+    // Losses after which parsing has not recovered, for each host.
     let mut lasting = BTreeSet::new();
     for facts in reporting.chain(own) {
         for (name, value) in &facts.counters {
@@ -92,7 +92,7 @@ pub(super) fn counters(status: &Status) -> Vec<Counter> {
             let mut counter = counter(part, name, value);
             let is_of_agents = part == CounterPart::Agent;
             if is_of_agents && recovered_by(name).is_some() && !lasting.contains(name) {
-                // Requests that it cost are counted as `requests_lost`.
+                // The lost requests are counted as `requests_lost`.
                 (counter.level, counter.action) = (Level::Info, String::new());
             }
             counter
@@ -140,7 +140,7 @@ mod tests {
         texts
     }
 
-    /// What stands between two texts, wherever it is a name.
+    /// The texts between two delimiters that are names.
     fn between<'a>(
         text: &'a str,
         before: &'a str,
@@ -157,7 +157,7 @@ mod tests {
         })
     }
 
-    /// Every name that the code counts by, with its part.
+    /// Every counter name in the source code, with its part.
     fn counted() -> BTreeSet<(CounterPart, String)> {
         let mut names = BTreeSet::new();
         let mut add = |part, found: &mut dyn Iterator<Item = String>, least: usize| {

@@ -1,4 +1,4 @@
-//! The one table of counters.
+//! The table of counters.
 
 use super::CounterMeaning;
 use spanwise_api::CounterPart;
@@ -22,7 +22,7 @@ const SENDER: &str = "correct the sender; its own log has the answer that it got
                       server's log names it";
 const DISK: &str = "look at the server's log and at the disk under --data";
 
-/// The parts that count, with what they count.
+/// The parts with counters.
 pub(super) const PARTS: [(CounterPart, &[CounterMeaning]); 4] = [
     (CounterPart::Agent, AGENT),
     (CounterPart::Ingest, INGEST),
@@ -30,7 +30,7 @@ pub(super) const PARTS: [(CounterPart, &[CounterMeaning]); 4] = [
     (CounterPart::Store, STORE),
 ];
 
-/// Names that begin with this.
+/// Counters whose names begin with this.
 pub(super) const FAMILIES: &[CounterMeaning] = &[
     row("spans_rejected_", Loss, "spans could not be taken as they were sent", SENDER),
     row(
@@ -43,7 +43,7 @@ pub(super) const FAMILIES: &[CounterMeaning] = &[
     row("queue_", Info, "what waits in the agent to be sent", ""),
 ];
 
-/// What counts the recoveries from a loss of an agent.
+/// The counter of recoveries from an agent's loss.
 pub(super) fn recovered_by(name: &str) -> Option<&'static str> {
     (name == "framing_lost").then_some("resynchronised")
 }
@@ -232,7 +232,7 @@ const AGENT: &[CounterMeaning] = &[
         "processes_with_tasks_unknown",
         "programs whose tasks cannot be followed: of their calls less is known",
     ),
-    // Its sender.
+    // The agent's sender.
     info("batches_sent", "batches sent to the server"),
     info("bytes_sent", "bytes sent to the server"),
     info("batches_acknowledged", "batches that the server has made durable"),

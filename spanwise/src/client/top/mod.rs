@@ -1,4 +1,4 @@
-//! `spanwise top`: services by rate, errors and latency, live.
+//! `spanwise top`: a live table of services by rate, errors and latency.
 
 mod screen;
 
@@ -22,12 +22,12 @@ use crate::failure::Failure;
 use crate::flags::{ServerUrl, TopFlags, TopOrder};
 use crate::terminal::{Align, Paint, Table, brief, duration, harmless, print, shows_to_a_person};
 
-/// How often the server is asked.
+/// Interval between queries.
 const EVERY: Duration = Duration::from_secs(2);
 /// How often the screen is drawn where nothing happens: the terminal may have another size.
 const REDRAW_EVERY: Duration = Duration::from_millis(500);
 
-/// Shows the table until it is left, or prints it once where nobody could leave it.
+/// Shows the table until the user quits, or prints it once if standard output is not a terminal.
 pub(super) fn run(flags: &TopFlags) -> Result<(), Failure> {
     let request = Request::get(&GRAPH.url_path(&[])).parameter("start", &start(&flags.window)?);
     let body = http::ask(&flags.server.url, &request)?;
@@ -124,23 +124,23 @@ enum Pressed {
     Leave,
 }
 
-/// What is shown.
+/// The state of the screen.
 struct View {
     url: String,
     window: String,
     order: TopOrder,
     graph: Graph,
-    /// Nodes that fit the filter, in the order of the table.
+    /// Nodes that match the filter, in the order of the table.
     nodes: Vec<GraphNode>,
     /// The name of the selected node.
     selected: Option<String>,
-    /// Whether the selected node's calls are shown in place of the table.
+    /// Whether the selected node's calls are shown instead of the table.
     opened: bool,
     paused: bool,
     filter: String,
-    /// Whether keys go to the filter.
+    /// Whether keys edit the filter.
     typing: bool,
-    /// Why the last question had no answer.
+    /// Why the last query failed.
     failure: Option<String>,
 }
 
@@ -163,7 +163,7 @@ impl View {
         view
     }
 
-    /// Takes an answer over, unless the table is paused.
+    /// Replaces the data, unless the table is paused.
     fn take(&mut self, answer: Answer) {
         match answer {
             Ok(_) if self.paused => {}
@@ -213,7 +213,7 @@ impl View {
         Pressed::Stay
     }
 
-    /// Selects the node that is so many rows further down.
+    /// Moves the selection down by this many rows.
     fn step(&mut self, rows: isize) {
         let Some(last) = self.nodes.len().checked_sub(1) else { return };
         let at = self.position().map_or(0, |at| at.saturating_add_signed(rows).min(last));
@@ -234,7 +234,7 @@ impl View {
         }
     }
 
-    /// Those that call the selected node, and those that it calls.
+    /// The calls to and from the selected node.
     fn calls(&self) -> (Vec<&GraphEdge>, Vec<&GraphEdge>) {
         let name = self.selected.as_deref().unwrap_or_default();
         let mut edges: Vec<&GraphEdge> = self.graph.edges.iter().collect();
@@ -274,7 +274,7 @@ const COLUMNS: [(&str, Align); 6] = [
     ("P95", Align::Right),
 ];
 
-/// The cells of a node; a caller that nobody calls has no latency of its own.
+/// The cells of a node. A caller that nobody calls has no latency.
 fn cells(node: &GraphNode, rate: f64) -> [String; 6] {
     let kind = match node.kind {
         NodeKind::Service => "service",
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(names(&view), ["db", "cart", "web", "batch"]);
         view.press(Key::Char('n'));
         assert_eq!(names(&view), ["batch", "cart", "db", "web"]);
-        // The selection is a service, not a row.
+        // A service stays selected if its row moves.
         assert_eq!(view.selected.as_deref(), Some("web"));
         view.press(Key::Home);
         view.press(Key::Down);

@@ -1,4 +1,4 @@
-//! The table on the terminal.
+//! Draws the table on the terminal.
 
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
@@ -12,10 +12,10 @@ use crate::client::graph::percent;
 use crate::flags::TopOrder;
 use crate::terminal::{Align, brief, counted, duration, harmless};
 
-/// Errors from this share on are red.
+/// Error shares from this one on are red.
 const MANY_ERRORS: f64 = 0.01;
 
-/// Draws all of it.
+/// Draws the whole screen.
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
     let [head, body, foot] =
         Layout::vertical([Constraint::Length(2), Constraint::Min(1), Constraint::Length(1)])
@@ -41,7 +41,7 @@ fn title(view: &View) -> Line<'_> {
     ])
 }
 
-/// What is not as usual.
+/// Anything unusual, such as a pause or a failure.
 fn notice(view: &View) -> Line<'_> {
     let pause = if view.paused { "paused" } else { "" };
     match (&view.failure, view.typing || !view.filter.is_empty()) {

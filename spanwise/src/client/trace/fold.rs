@@ -1,13 +1,13 @@
-//! Repeated calls of a trace, drawn as one line.
+//! Folds repeated calls of a trace into one line.
 
 use std::collections::HashMap;
 
 use spanwise_api::{Span, SpanStatus};
 
-/// Siblings of one kind in a row, of which at least this many are folded.
+/// At least this many consecutive siblings of one kind are folded.
 const LEAST_REPEATED: usize = 4;
 
-/// What is drawn.
+/// A line of the drawing.
 #[derive(Debug, PartialEq)]
 pub(super) enum Line<'a> {
     /// One span.
@@ -16,16 +16,16 @@ pub(super) enum Line<'a> {
     Folded(Folded<'a>),
 }
 
-/// Siblings that are like the one before them, with all below them.
+/// Siblings like the one before them, with all their descendants.
 #[derive(Debug, PartialEq)]
 pub(super) struct Folded<'a> {
-    /// The first of them.
+    /// The first sibling.
     pub(super) first: &'a Span,
-    /// The last of them.
+    /// The last sibling.
     pub(super) last: &'a Span,
-    /// How many siblings these are.
+    /// Number of siblings.
     pub(super) siblings: usize,
-    /// How many spans are below them.
+    /// Number of their descendants.
     pub(super) below: usize,
     /// The shortest duration of a sibling.
     pub(super) shortest_nano: i64,
@@ -35,16 +35,15 @@ pub(super) struct Folded<'a> {
     pub(super) end_unix_nano: i64,
 }
 
-/// The lines of a trace, whose spans come in the order of the tree. Calls in a row of one
-/// service to one operation are folded after the first, unless they or a span below them
-/// failed.
+/// The lines of a trace. Spans must be in depth-first order. Consecutive calls of one service to
+/// one operation are folded after the first, except calls that failed or have a failed descendant.
 pub(super) fn lines(spans: &[Span], fold: bool) -> Vec<Line<'_>> {
     if !fold {
         return spans.iter().map(Line::Span).collect();
     }
     let subtrees = Subtrees::of(spans);
     let mut lines = Vec::new();
-    // By the index at which they begin.
+    // By the index of their first span.
     let mut pending: HashMap<usize, (Folded<'_>, usize)> = HashMap::new();
     let mut index = 0;
     while index < spans.len() {
@@ -64,7 +63,7 @@ pub(super) fn lines(spans: &[Span], fold: bool) -> Vec<Line<'_>> {
 
 struct Subtrees<'a> {
     spans: &'a [Span],
-    /// Where the subtree of each span ends.
+    /// The end of each span's subtree.
     ends: Vec<usize>,
     /// Whether a span of each subtree failed.
     failed: Vec<bool>,
@@ -92,8 +91,8 @@ impl<'a> Subtrees<'a> {
         Self { spans, ends, failed }
     }
 
-    /// The siblings that follow this span and are like it, and where they end; none if they
-    /// are too few.
+    /// The siblings that follow this span and are like it, and the end of their subtrees; `None` if
+    /// they are too few.
     fn repeated_after(&self, index: usize) -> Option<(Folded<'a>, usize)> {
         if self.failed[index] {
             return None;
@@ -143,7 +142,7 @@ impl<'a> Subtrees<'a> {
 mod tests {
     use super::*;
 
-    /// Spans by depth, operation, and whether they failed; ids are their positions.
+    /// Spans given by depth, operation, and whether they failed. Their ids are their positions.
     fn tree(rows: &[(u64, &str, bool)]) -> Vec<Span> {
         let mut open: Vec<String> = Vec::new();
         let mut spans = Vec::new();
@@ -203,7 +202,7 @@ mod tests {
         assert_eq!(drawn(&tree(&rows)), ["0", "1", "2", "3"]);
         rows.extend([(1, "get", false), (1, "get", true), (1, "get", false)]);
         assert_eq!(drawn(&tree(&rows)), ["0", "1", "2..4: 3 + 0", "5", "6"]);
-        // A failure deep below is one, too.
+        // A failed descendant counts as well.
         let mut rows = vec![(0, "root", false)];
         for failed in [false, true, false, false] {
             rows.extend([(1, "get", false), (2, "read", false), (3, "deep", failed)]);

@@ -1,4 +1,4 @@
-//! `spanwise trace`: the tree in the terminal.
+//! `spanwise trace`: draws the tree in the terminal.
 
 mod fold;
 
@@ -11,26 +11,26 @@ use spanwise_model::Evidence;
 use crate::terminal::{Paint, brief, counted, duration, fitted, harmless};
 use fold::{Folded, Line, lines};
 
-/// How a trace is drawn.
+/// Options of the drawing.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
-    /// The columns of the terminal; none if lines may have any length.
+    /// The terminal's width in columns; `None` if lines may have any length.
     pub(super) columns: Option<usize>,
     /// Whether repeated calls are drawn as one line.
     pub(super) fold: bool,
 }
 
 impl Layout {
-    /// The columns that show when in the trace a span ran.
+    /// Width of the bar that shows when a span ran.
     fn bar(self) -> usize {
         self.columns.map_or(24, |columns| (columns / 5).clamp(8, 60))
     }
 }
 
-/// Deeper spans are indented no further: a terminal ends somewhere.
+/// Deeper spans are not indented further, to fit the terminal.
 const MAX_INDENT: usize = 40;
 
-/// The tree, one line a span.
+/// The tree, one line for each span.
 pub(super) fn render(trace: &TracePage, layout: Layout, paint: Paint) -> String {
     let mut text = head(&trace.head, paint);
     let by_id: HashMap<&str, &Span> =
@@ -95,16 +95,16 @@ fn head(trace: &TraceHead, paint: Paint) -> String {
     )
 }
 
-/// The lines that join spans to their parents.
+/// Draws the lines between spans and their parents.
 struct Tree<'a> {
     by_id: HashMap<&'a str, &'a Span>,
-    /// By depth: whether the span drawn there is its parent's last child, so that no line
-    /// goes on below it.
+    /// By depth: whether the last span drawn at this depth is its parent's last child, so that no
+    /// line continues below it.
     last_at: Vec<bool>,
 }
 
 impl Tree<'_> {
-    /// `├─ ` and what stands before it, of a line that stands for these spans.
+    /// The line up to and including `├─ ` for these spans.
     fn branch(&mut self, first: &Span, last: &Span, certain: bool) -> String {
         let depth = usize::try_from(first.depth).unwrap_or(MAX_INDENT).min(MAX_INDENT);
         self.last_at.truncate(depth);
@@ -121,13 +121,13 @@ impl Tree<'_> {
 
 fn is_certain(span: &Span) -> bool {
     match (&span.parent, span.evidence, span.confidence) {
-        // A root is certain, unless there were several that could be its parent.
+        // A root is certain, unless several spans could be its parent.
         (None, evidence, _) => evidence != Some(Evidence::Ambiguous),
         (Some(_), _, confidence) => confidence.is_none_or(|sure| sure >= Evidence::CERTAIN),
     }
 }
 
-/// `├─ ` and what stands before it.
+/// The line up to and including `├─ `.
 fn branch(depth: usize, last_at: &[bool], certain: bool) -> String {
     let dash = if certain { '─' } else { '┄' };
     if depth == 0 {
@@ -143,7 +143,7 @@ fn branch(depth: usize, last_at: &[bool], certain: bool) -> String {
     text
 }
 
-/// When in the trace spans ran.
+/// Draws when spans ran within the trace.
 struct Chart<'a> {
     trace: &'a TraceHead,
     columns: usize,
@@ -151,7 +151,7 @@ struct Chart<'a> {
 }
 
 impl Chart<'_> {
-    /// The span's duration and its place in the trace's time.
+    /// The span's duration and its bar.
     fn span(&self, span: &Span) -> String {
         let end = span.start_unix_nano.0.saturating_add(span.duration_nano.0);
         let bar = self.bar(span.start_unix_nano.0, end, "▬");
@@ -159,7 +159,7 @@ impl Chart<'_> {
         format!("{:>9}  {bar}  ", duration(span.duration_nano.0))
     }
 
-    /// How many there are, and from the start of the first to the end of the last.
+    /// The number of calls, and a bar from the start of the first to the end of the last.
     fn folded(&self, folded: &Folded<'_>) -> String {
         let bar = self.bar(folded.first.start_unix_nano.0, folded.end_unix_nano, "┅");
         let times = format!("{:>9}", format!("×{}", folded.siblings));
@@ -179,7 +179,7 @@ impl Chart<'_> {
     }
 }
 
-/// What the folded calls are.
+/// Describes the folded calls.
 fn repeated(folded: &Folded<'_>) -> String {
     let name =
         format!("{} {}", brief(&folded.first.service, 60), brief(&folded.first.operation, 80));

@@ -1,9 +1,8 @@
-//! What tells a span from every other one, as a number: two rows of one identity are
-//! one span, sent twice.
+//! A hash that identifies a span. Two rows with the same identity are the same span, sent twice.
 //!
-//! The client's and the server's half of a call may share a trace and an id, and so
-//! may two different spans of a careless program. They differ in kind, service, name
-//! or times, all of which count.
+//! The client's and the server's half of a call may share trace and span id, and so may two
+//! different spans of a faulty program. They differ in kind, service, name or times, so all of
+//! these are part of the identity.
 
 use ahash::RandomState;
 use arrow::array::{Array, ArrayAccessor, AsArray, RecordBatch, StringArray};
@@ -14,7 +13,7 @@ use spanwise_model::schema::column;
 use crate::contract::Origin;
 use crate::embedded::keys::fold;
 
-/// The columns that decide.
+/// The columns of the identity.
 pub(crate) const COLUMNS: [&str; 7] = [
     column::TRACE_ID,
     column::SPAN_ID,
@@ -25,12 +24,11 @@ pub(crate) const COLUMNS: [&str; 7] = [
     column::KIND,
 ];
 
-/// A row without an identity: it names no trace.
+/// The value for a row without an identity, because it has no trace id.
 pub(crate) const NONE: u64 = 0;
 
-/// Makes identities, from random numbers of this process: that two spans have the same
-/// one, among the millions that are compared, does not happen in a lifetime, and
-/// nobody can make it happen.
+/// Computes identities with a hash key that is random in each process. A collision among the
+/// millions of spans that are compared is practically impossible, and nobody can construct one.
 pub(crate) struct Identities {
     texts: RandomState,
     secret: [u64; 4],
@@ -44,9 +42,9 @@ impl Identities {
         Self { texts, secret }
     }
 
-    /// The identity of each row that may have come before in another batch; `None` where
-    /// none may. Batches of agents are known by their origin; those of `import` are too,
-    /// but what is in them may have been sent by who made it, or be in another file.
+    /// The identities of a batch's rows, or `None` if none can be a duplicate. Batches of agents
+    /// are recognised by their origin. So are batches of `import`, but their spans may also have
+    /// been sent by their application, or be in another imported file.
     pub(crate) fn of_sent(&self, batch: &RecordBatch, origin: Option<Origin>) -> Option<Vec<u64>> {
         match origin {
             Some(_) if !is_of_applications(batch) => None,
@@ -54,8 +52,7 @@ impl Identities {
         }
     }
 
-    /// The identity of each row; `None` where the batch has not all the columns, or no
-    /// row has one.
+    /// The identity of each row. `None` if a column is missing or no row has an identity.
     pub(crate) fn of(&self, batch: &RecordBatch) -> Option<Vec<u64>> {
         let ids = |name| batch.column_by_name(name)?.as_fixed_size_binary_opt();
         let numbers = |name| batch.column_by_name(name)?.as_primitive_opt::<Int64Type>();
@@ -99,8 +96,7 @@ impl Identities {
     }
 }
 
-/// Whether applications made these spans: no batch has some of theirs and some of an
-/// agent's.
+/// Whether applications sent the spans. No batch mixes spans of applications and agents.
 fn is_of_applications(batch: &RecordBatch) -> bool {
     let first = || {
         let captures = batch.column_by_name(column::CAPTURE)?.as_dictionary_opt::<Int32Type>()?;
@@ -121,7 +117,7 @@ mod tests {
         let mut first = Span::new(id, Capture::App, Kind::Client, "cart", "get", 1000, 50);
         first.trace_id = Some(TraceId([3; 16]));
         let mut spans = vec![first.clone(); 9];
-        // What a sender or a gateway on the way may add does not count.
+        // Attributes that a sender or a gateway may add are not part of the identity.
         spans[0].attributes.push(("k".to_owned(), "v".into()));
         spans[0].parent_span_id = Some(id);
         spans[1].trace_id = Some(TraceId([4; 16]));
@@ -135,7 +131,7 @@ mod tests {
         let identities = Identities::new();
         let of = |spans: &[Span]| {
             let batch = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
-            // As a part of a larger batch, too.
+            // The same holds for a slice of a batch.
             let part = batch.slice(1, spans.len() - 1);
             let all = identities.of(&batch).expect("identities");
             assert_eq!(identities.of(&part).expect("identities"), all[1..]);

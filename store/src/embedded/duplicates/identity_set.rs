@@ -1,15 +1,15 @@
-//! A set of identities. Nearly every lookup is of one that is not there, in a table that
-//! no processor's cache holds, so the cost of a row is that of waiting for memory: rows
-//! are fetched many at a time, and then looked up.
+//! A set of identities. Nearly all look-ups are for identities that are not in the set, and the
+//! table is larger than any processor cache. So a look-up's cost is waiting for memory. Many rows
+//! are prefetched together and then looked up.
 
 use super::identity::NONE;
 
 const LEAST_SLOTS: usize = 1 << 10;
 
-/// Identities by linear probing. They are random numbers already (see
-/// [`super::identity`]), so they are their own hashes.
+/// A hash set with linear probing. Identities are random numbers (see [`super::identity`]), so they
+/// serve as their own hashes.
 pub(crate) struct IdentitySet {
-    /// A power of two of them; `NONE` where nothing is.
+    /// The table. Its size is a power of two. Empty slots contain `NONE`.
     slots: Box<[u64]>,
     len: usize,
 }
@@ -28,10 +28,10 @@ impl IdentitySet {
         self.len > 0 && self.slots[self.find(identity)] != NONE
     }
 
-    /// Adds one, which must not be `NONE`; whether it is new.
+    /// Adds an identity, which must not be `NONE`. Returns whether it is new.
     #[inline]
     pub(crate) fn add(&mut self, identity: u64) -> bool {
-        // At most three quarters are full, so probing ends soon.
+        // At most three quarters are full, so probe sequences are short.
         if (self.len + 1) * 4 > self.slots.len() * 3 {
             self.grow();
         }
@@ -49,7 +49,7 @@ impl IdentitySet {
         let mut gap = self.find(identity);
         self.slots[gap] = NONE;
         self.len -= 1;
-        // What comes after moves up, if it was put off by what is gone.
+        // Entries after the gap move up if they were displaced past it.
         let mut slot = self.after(gap);
         while self.slots[slot] != NONE {
             let moved_by = |to: usize| to.wrapping_sub(self.home(self.slots[slot])) & self.mask();
@@ -61,13 +61,13 @@ impl IdentitySet {
         }
     }
 
-    /// Forgets all, and keeps the memory for as many again.
+    /// Removes all entries and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.slots.fill(NONE);
         self.len = 0;
     }
 
-    /// Brings the slots of these into the cache, whatever is in them, all at once.
+    /// Prefetches the slots of these identities into the cache together.
     pub(crate) fn fetch(&self, identities: &[u64]) {
         if self.len > 0 {
             let seen = identities.iter().fold(0, |seen, id| seen ^ self.slots[self.home(*id)]);
@@ -75,7 +75,7 @@ impl IdentitySet {
         }
     }
 
-    /// The slot that has it, or else the first free one where it belongs.
+    /// The slot with the identity, or else the first free slot of its probe sequence.
     #[inline]
     fn find(&self, identity: u64) -> usize {
         let mut slot = self.home(identity);
@@ -119,12 +119,12 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Few different homes, so that probing, growing and removing meet.
+        /// Few distinct home slots, so that probing, growing and removal interact.
         #[test]
         fn it_is_a_set(steps in proptest::collection::vec((0u8..10, 1u64..400), 0..3_000)) {
             let (mut set, mut model) = (IdentitySet::new(), HashSet::new());
             for (step, number) in steps {
-                // The last of the slots is a home, too, so that probing goes round.
+                // Includes the last slot, so that probing wraps around.
                 let identity = number % 7 + (number << 40) + if number % 2 == 0 { 1020 } else { 0 };
                 match step {
                     0..6 => prop_assert_eq!(set.add(identity), model.insert(identity)),

@@ -1,4 +1,4 @@
-//! Which batches and spans were stored before, so that each is stored once.
+//! Recognises batches and spans that were already stored, so that each is stored once.
 
 pub(super) mod identity;
 mod identity_set;

@@ -1,22 +1,22 @@
-//! Which batches of each sender were taken, to recognise one that is sent twice.
+//! The batches stored from each sender, to recognise one that is sent twice.
 //!
-//! A sender's numbers are kept as ranges, not as the highest one: a batch that
-//! was refused while a later one was taken comes again, and is no duplicate.
+//! A sender's numbers are kept as ranges. The highest number is not enough: a batch may be refused
+//! while a later one is stored. It is then sent again, and is no duplicate.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::contract::Origin;
 
-/// Senders remembered. One is one run of one agent, so old ones go first.
+/// Maximum senders. A sender is one run of one agent, so the oldest are evicted.
 const MAX_SOURCES: usize = 10_000;
-/// Ranges kept of one sender. Beyond, the gap between the two lowest counts as
-/// taken: a sender does not come back to a batch hundreds of gaps ago.
+/// Maximum ranges of one sender. Beyond it, the gap between the two lowest ranges counts as stored.
+/// A sender does not return to a batch hundreds of gaps ago.
 const MAX_RANGES: usize = 256;
 
-/// Taken numbers by sender, in the form that files keep.
+/// Stored numbers by sender, in the format of the files.
 pub(crate) type TakenRanges = BTreeMap<String, Vec<(u64, u64)>>;
 
-/// See the module.
+/// Stored batches by sender. See the module's description.
 #[derive(Debug, Default)]
 pub(crate) struct Origins {
     sources: HashMap<[u8; 16], Source>,
@@ -25,20 +25,20 @@ pub(crate) struct Origins {
 
 #[derive(Debug, Default)]
 struct Source {
-    /// Inclusive, in order, not touching one another.
+    /// Inclusive, ascending and not adjacent.
     ranges: Vec<(u64, u64)>,
     used: u64,
 }
 
 impl Origins {
-    /// Whether the batch was taken before.
+    /// Whether the batch was stored before.
     pub(crate) fn knows(&self, origin: Origin) -> bool {
         let Some(source) = self.sources.get(&origin.source) else { return false };
         let at = source.ranges.partition_point(|&(_, last)| last < origin.sequence);
         source.ranges.get(at).is_some_and(|&(first, _)| first <= origin.sequence)
     }
 
-    /// Remembers a batch as taken.
+    /// Records a batch as stored.
     pub(crate) fn take(&mut self, origin: Origin) {
         self.take_range(origin.source, (origin.sequence, origin.sequence));
     }
@@ -60,13 +60,13 @@ impl Origins {
         }
     }
 
-    /// Everything that is remembered.
+    /// All recorded ranges.
     pub(crate) fn ranges(&self) -> TakenRanges {
         let sources = self.sources.iter();
         sources.map(|(source, taken)| (hex(source), taken.ranges.clone())).collect()
     }
 
-    /// Remembers what a file says was taken.
+    /// Adds ranges that were read from a file.
     pub(crate) fn restore(&mut self, taken: &TakenRanges) {
         for (source, ranges) in taken {
             let Some(source) = unhex(source) else { continue };
@@ -77,7 +77,7 @@ impl Origins {
     }
 }
 
-/// The ranges of some batches.
+/// The ranges of these batches.
 pub(crate) fn ranges_of(origins: impl Iterator<Item = Origin>) -> TakenRanges {
     let mut taken = TakenRanges::new();
     for origin in origins {
@@ -97,9 +97,9 @@ pub(crate) fn unite(taken: &mut TakenRanges, more: &TakenRanges) {
     }
 }
 
-/// Adds a range to ranges that are in order and do not touch one another.
+/// Adds a range to ascending ranges that are not adjacent.
 pub(crate) fn insert(ranges: &mut Vec<(u64, u64)>, (first, last): (u64, u64)) {
-    // Every range that overlaps or touches becomes one with the new one.
+    // Merges every range that overlaps or is adjacent with the new one.
     let from = ranges.partition_point(|&(_, end)| end.saturating_add(1) < first);
     let to = ranges.partition_point(|&(start, _)| start <= last.saturating_add(1));
     let (mut first, mut last) = (first, last);

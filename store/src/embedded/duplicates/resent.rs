@@ -1,9 +1,9 @@
-//! Spans that came before and are in files: asked of those only that start earlier
-//! than what is [known by heart](super::seen).
+//! Finds spans that are already in files. Only spans that start earlier than the [identities in
+//! memory](super::seen) need this.
 //!
-//! A file has such a span where it has its trace, in a block with a start like its own
-//! and with its id: most files are left out by what is in memory, and of the others
-//! two small reads say so of nearly every span.
+//! A file may contain such a span if it has the span's trace, in a block whose starts and ids
+//! match. Data in memory rules out most files. For the others, two small reads rule out nearly
+//! every span.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,33 +23,32 @@ use crate::embedded::keys::{hash_key, hash_trace, starts};
 use crate::embedded::upkeep::blocking;
 use crate::embedded::{EmbeddedStore, fault};
 
-/// Rows to be stored.
-pub(crate) struct New {
+/// Rows to store.
+pub(crate) struct RowsToStore {
     pub(crate) rows: SpanRows,
-    /// Of each row; `None` where none is needed.
+    /// The identity of each row; `None` if identities are not needed.
     pub(crate) identities: Option<Vec<u64>>,
-    /// Their places among the rows that came, where some are left out.
+    /// The indexes of the remaining rows in the original batch, if some rows were left out.
     pub(crate) kept: Option<Vec<u32>>,
 }
 
 impl EmbeddedStore {
-    /// The rows of a batch without those that files have already. Batches of agents are
-    /// known by their origin, as every batch that comes a second time; they cost nothing
-    /// here.
+    /// The rows of a batch that files do not have yet. Batches whose origin is known, including all
+    /// batches of agents, cost nothing here.
     ///
     /// # Errors
-    /// Where the rows cannot be copied.
+    /// If the rows cannot be copied.
     pub(crate) async fn without_stored(
         &self,
         rows: SpanRows,
         origin: Option<Origin>,
-    ) -> Result<New, StoreError> {
+    ) -> Result<RowsToStore, StoreError> {
         let is_known = origin.is_some_and(|origin| self.state.lock().origins.knows(origin));
         let identities = match is_known {
             true => None,
             false => self.identities.of_sent(rows.columns(), origin),
         };
-        let all_new = |rows, identities| Ok(New { rows, identities, kept: None });
+        let all_new = |rows, identities| Ok(RowsToStore { rows, identities, kept: None });
         let (Some(of_rows), Some(starts)) = (&identities, starts(rows.columns())) else {
             return all_new(rows, None);
         };
@@ -89,20 +88,19 @@ impl EmbeddedStore {
         let rows = rows.take(&UInt32Array::from(kept.clone()));
         let rows = rows.map_err(fault::engine("cannot copy the rows of a batch"))?;
         let identities = kept.iter().map(|row| of_rows[*row as usize]).collect();
-        Ok(New { rows, identities: Some(identities), kept: Some(kept) })
+        Ok(RowsToStore { rows, identities: Some(identities), kept: Some(kept) })
     }
 }
 
-/// A span that may have come before.
-struct Late {
+/// A span that may already be stored.
+struct PossibleDuplicate {
     identity: u64,
     start_unix_nano: i64,
-    /// The hash of its id.
+    /// The hash of its span id.
     span: u64,
 }
 
-/// The identities of late spans that files have already, and the files that could not
-/// be asked.
+/// The identities of late spans that files contain, and the files that could not be read.
 fn stored(
     files: &[Arc<SpanFile>],
     batch: &RecordBatch,
@@ -121,19 +119,19 @@ fn stored(
     (found, unreadable)
 }
 
-/// The late rows of a batch by the hashes of the traces that they name.
+/// The late rows of a batch, by the hash of their trace id.
 fn by_trace(
     batch: &RecordBatch,
     identities: &[u64],
     late: &[usize],
-) -> Option<AHashMap<u64, Vec<Late>>> {
+) -> Option<AHashMap<u64, Vec<PossibleDuplicate>>> {
     let ids = |name| batch.column_by_name(name)?.as_fixed_size_binary_opt();
     let (traces, spans) = (ids(column::TRACE_ID)?, ids(column::SPAN_ID)?);
     let starts: &Int64Array = starts(batch)?;
-    let mut all: AHashMap<u64, Vec<Late>> = AHashMap::new();
+    let mut all: AHashMap<u64, Vec<PossibleDuplicate>> = AHashMap::new();
     for row in late.iter().copied().filter(|row| traces.is_valid(*row)) {
         let span = SpanId(spans.value(row).try_into().ok()?);
-        all.entry(hash_trace(traces.value(row))).or_default().push(Late {
+        all.entry(hash_trace(traces.value(row))).or_default().push(PossibleDuplicate {
             identity: identities[row],
             start_unix_nano: starts.value(row),
             span: hash_key(&Key::Span(span)),
@@ -144,12 +142,14 @@ fn by_trace(
 
 fn look_in(
     file: &SpanFile,
-    traces: &AHashMap<u64, Vec<Late>>,
+    traces: &AHashMap<u64, Vec<PossibleDuplicate>>,
     identities: &Identities,
     found: &mut AHashSet<u64>,
 ) -> Result<(), ParquetError> {
     let is_in = |(least, most): (i64, i64)| {
-        move |late: &&Late| least <= late.start_unix_nano && late.start_unix_nano <= most
+        move |late: &&PossibleDuplicate| {
+            least <= late.start_unix_nano && late.start_unix_nano <= most
+        }
     };
     let mut rows: Vec<Range<usize>> = Vec::new();
     let mut wanted: AHashSet<u64> = AHashSet::new();
@@ -162,7 +162,7 @@ fn look_in(
                 .into_iter()
                 .map(|run| run.first_row as usize..run.first_row as usize + run.rows as usize)
                 .collect(),
-            // Its index is damaged, or there is none.
+            // The index is damaged or missing.
             None => vec![file.all_rows()],
         };
         for run in runs {

@@ -1,8 +1,7 @@
-//! Which spans came lately, to recognise one that is sent twice.
+//! Identities of recent spans, to recognise a span that is sent twice.
 //!
-//! Of the last million or so, the identities are kept. A span that starts later than
-//! every one that is not kept any more is new, if it is not here; for others, files
-//! are asked (see [`super::resent`]).
+//! About the last million identities are kept. A span that starts later than every evicted one is
+//! new unless it is in this set. For older spans, files are searched (see [`super::resent`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -10,20 +9,20 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use super::identity::NONE;
 use super::identity_set::IdentitySet;
 
-/// Memory for recent rows in which there is room for one row, or less: so what is in
-/// memory is kept here.
+/// Bytes of memory for recent rows for each kept identity. A recent row takes at least this much,
+/// so the set covers all rows in memory.
 const ROW_BYTES: u64 = 144;
 const LEAST: usize = 1 << 16;
-/// Of spans that start later than they come, so many times fewer are kept.
+/// For spans that start in the future, this many times fewer are kept.
 const AHEAD_SHARE: usize = 16;
-/// So many rows are fetched at once before they are looked up.
+/// Rows that are prefetched together before they are looked up.
 const FETCHED_ROWS: usize = 32;
 
-/// All spans that start later than this are among those that are kept, or new.
+/// Every span that starts later than this is in the set or new.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Covered(Arc<AtomicI64>);
+pub(crate) struct CoverageStart(Arc<AtomicI64>);
 
-impl Covered {
+impl CoverageStart {
     pub(crate) fn after(&self) -> i64 {
         self.0.load(Ordering::Acquire)
     }
@@ -33,25 +32,26 @@ impl Covered {
     }
 }
 
-/// See the module.
-pub(crate) struct Seen {
-    recent: Halves,
-    /// Those that started later than they came, by the clock of this machine: kept
-    /// apart, so that a sender with a wrong clock does not make all others late.
-    ahead: Halves,
-    covered: Covered,
+/// Identities of recent spans. See the module's description.
+pub(crate) struct RecentIdentities {
+    recent: SetPair,
+    /// Spans that start later than they arrived, by this host's clock. They are kept apart, so that
+    /// a sender with a wrong clock does not make all others late.
+    ahead: SetPair,
+    covered: CoverageStart,
 }
 
-/// As many as are to be kept at least, and as many again that came before them.
-struct Halves {
+/// Two sets: the newer fills up to `most`, then replaces the older. So at least the last `most` are
+/// kept.
+struct SetPair {
     most: usize,
     newer: IdentitySet,
     older: IdentitySet,
-    /// The latest starts in each.
+    /// The latest start in each set.
     newest: [i64; 2],
 }
 
-impl Halves {
+impl SetPair {
     fn new(most: usize) -> Self {
         let [newer, older] = [IdentitySet::new(), IdentitySet::new()];
         Self { most, newer, older, newest: [i64::MIN; 2] }
@@ -61,7 +61,7 @@ impl Halves {
         self.newer.has(identity) || self.older.has(identity)
     }
 
-    /// Adds one; whether it is new.
+    /// Adds an identity. Returns whether it is new.
     fn add(&mut self, identity: u64, start_unix_nano: i64) -> bool {
         if self.older.has(identity) || !self.newer.add(identity) {
             return false;
@@ -70,7 +70,7 @@ impl Halves {
         true
     }
 
-    /// Makes room; the latest start of those that are not kept any more.
+    /// Makes room. Returns the latest start of the evicted spans.
     fn turn(&mut self) -> i64 {
         if self.newer.len() < self.most {
             return i64::MIN;
@@ -88,22 +88,22 @@ impl Halves {
     }
 }
 
-impl Seen {
-    /// None yet, of a store with so much memory for recent rows, whose files hold
-    /// nothing that starts later than this.
+impl RecentIdentities {
+    /// An empty set for a store with this much memory for recent rows. Its files contain no later
+    /// start than `newest_unix_nano`.
     pub(crate) fn new(recent_max_bytes: u64, newest_unix_nano: i64) -> Self {
         let most = usize::try_from(recent_max_bytes / ROW_BYTES).unwrap_or(usize::MAX).max(LEAST);
-        let covered = Covered::default();
+        let covered = CoverageStart::default();
         covered.set(newest_unix_nano);
-        Self { recent: Halves::new(most), ahead: Halves::new(most / AHEAD_SHARE), covered }
+        Self { recent: SetPair::new(most), ahead: SetPair::new(most / AHEAD_SHARE), covered }
     }
 
-    pub(crate) fn covered(&self) -> Covered {
+    pub(crate) fn covered(&self) -> CoverageStart {
         self.covered.clone()
     }
 
-    /// Takes rows by their identities and starts. `None` where all are new; otherwise
-    /// the places of those that are. [Ahead](Self) are those that start later than now.
+    /// Adds rows by identity and start. Returns `None` if all are new, otherwise the indexes of the
+    /// new ones. Rows that start later than now are [ahead](Self).
     pub(crate) fn take(
         &mut self,
         identities: &[u64],
@@ -134,7 +134,7 @@ impl Seen {
     }
 
     fn add(&mut self, identity: u64, start_unix_nano: i64, now_unix_nano: i64) -> bool {
-        // One that was ahead when it came is not, if it comes again much later.
+        // A span that was ahead at its first arrival is not ahead if it arrives again much later.
         if start_unix_nano > now_unix_nano {
             !self.recent.has(identity) && self.ahead.add(identity, start_unix_nano)
         } else {
@@ -142,7 +142,7 @@ impl Seen {
         }
     }
 
-    /// Takes back what was taken.
+    /// Removes identities that were just added.
     pub(crate) fn take_back(&mut self, identities: &[u64]) {
         for identity in identities.iter().filter(|identity| **identity != NONE) {
             self.recent.remove(*identity);
@@ -150,11 +150,11 @@ impl Seen {
         }
     }
 
-    /// Forgets all of them. What is stored starts no later than this, or is taken once
-    /// more right after.
+    /// Removes all identities. No stored row starts later than `newest_unix_nano`, except rows that
+    /// are added again right after.
     pub(crate) fn forget(&mut self, newest_unix_nano: i64) {
-        self.recent = Halves::new(self.recent.most);
-        self.ahead = Halves::new(self.ahead.most);
+        self.recent = SetPair::new(self.recent.most);
+        self.ahead = SetPair::new(self.ahead.most);
         self.covered.set(newest_unix_nano);
     }
 }
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_is_not_kept_any_more_is_said() {
-        let mut seen = Seen::new(0, 5);
+        let mut seen = RecentIdentities::new(0, 5);
         let covered = seen.covered();
         let now = i64::MAX;
         let batch = |first: u64| -> (Vec<u64>, Vec<i64>) {
@@ -176,7 +176,7 @@ mod tests {
             let (identities, starts) = batch(first);
             assert_eq!(seen.take(&identities, &starts, now), None);
             assert_eq!(seen.take(&identities, &starts, now), Some(Vec::new()));
-            // Whatever starts later is here.
+            // Every span that starts later is in the set.
             let after = usize::try_from(covered.after() - 10).unwrap_or(0) as u64 + 1;
             assert!(first + 1000 - after.min(first) >= LEAST as u64 || covered.after() == 5);
             for n in (after..first).step_by(997) {
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn some_are_new_and_a_sender_ahead_of_time_makes_no_one_late() {
-        let mut seen = Seen::new(0, 0);
+        let mut seen = RecentIdentities::new(0, 0);
         let now = 100;
         assert_eq!(
             seen.take(&[1, 2, 1, NONE, NONE], &[1, 2, 1, 5, 5], now),

@@ -1,4 +1,4 @@
-//! What was read of late, as far as a number of bytes goes.
+//! A cache with a maximum number of bytes.
 
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use ahash::AHashMap;
 
-/// See the module. What was not used for longest goes first.
+/// A cache that evicts the least recently used values.
 #[derive(Debug)]
 pub(crate) struct Cache<K, V> {
     entries: AHashMap<K, Entry<V>>,
-    /// Uses in order, of which only the last of each counts.
+    /// Uses in order. Only the last use of each key counts.
     uses: VecDeque<(K, u64)>,
     next: u64,
     bytes: usize,
@@ -25,13 +25,13 @@ struct Entry<V> {
 }
 
 impl<K: Clone + Eq + Hash, V> Cache<K, V> {
-    /// An empty one that keeps values of at most so many bytes together.
+    /// An empty cache for this many bytes.
     pub(crate) fn new(most_bytes: usize) -> Self {
         let (entries, uses) = (AHashMap::new(), VecDeque::new());
         Self { entries, uses, next: 0, bytes: 0, most_bytes }
     }
 
-    /// The value of this key, where it is kept.
+    /// The value of this key, if it is cached.
     pub(crate) fn get(&mut self, key: &K) -> Option<Arc<V>> {
         let entry = self.entries.get_mut(key)?;
         entry.used = self.next;
@@ -42,7 +42,7 @@ impl<K: Clone + Eq + Hash, V> Cache<K, V> {
         Some(value)
     }
 
-    /// Keeps a value that takes so many bytes, and drops others for it.
+    /// Adds a value of this size and evicts others if necessary.
     pub(crate) fn put(&mut self, key: K, value: Arc<V>, bytes: usize) {
         self.bytes += bytes;
         let entry = Entry { value, bytes, used: self.next };
@@ -63,7 +63,7 @@ impl<K: Clone + Eq + Hash, V> Cache<K, V> {
         self.forget_old_uses();
     }
 
-    /// Keeps the list of uses about as long as there are values.
+    /// Keeps the list of uses about as long as the list of values.
     fn forget_old_uses(&mut self) {
         if self.uses.len() > 4 * self.entries.len() + 64 {
             let entries = &self.entries;
@@ -85,7 +85,7 @@ mod tests {
             assert_eq!(cache.get(&0).as_deref(), Some(&0), "it is used again and again");
         }
         assert_eq!([1, 2, 3].map(|key| cache.get(&key).is_some()), [false, true, true]);
-        // Another value in place of one, and one that is too large for all.
+        // A replaced value, and one that is larger than the cache.
         cache.put(0, Arc::new(7), 4);
         assert_eq!((cache.get(&0).as_deref(), cache.bytes), (Some(&7), 10));
         cache.put(9, Arc::new(9), 11);

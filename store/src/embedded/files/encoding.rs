@@ -1,4 +1,4 @@
-//! How each column is encoded, by what it holds.
+//! The encoding of each column, chosen by its contents.
 
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -8,20 +8,20 @@ use spanwise_model::schema::column;
 use super::index::BLOCK_ROWS;
 use super::layout::{Layout, Own, OwnType, file_column};
 
-/// What columns hold is alike or as good as random: higher levels take longer, and
-/// pack most columns no better.
+/// Most columns hold either similar or random values. Higher levels take longer and hardly compress
+/// better.
 const ZSTD_LEVEL: i32 = 1;
-/// Of texts that may be long, such as stack traces.
+/// For texts that may be long, such as stack traces.
 const TEXTS_ZSTD_LEVEL: i32 = 3;
-/// A dictionary has to be read to read one value, so it is small; a column of
-/// more distinct values goes on without one.
+/// To read one value, the whole dictionary must be read, so it is small. Columns with more distinct
+/// values continue without one.
 const DICTIONARY_BYTES: usize = 64 << 10;
 
 fn zstd(level: i32) -> Compression {
     Compression::ZSTD(ZstdLevel::try_new(level).unwrap_or_default())
 }
 
-/// The properties of a file of shapes, which are read all at once.
+/// The properties of a file of shapes. It is always read completely.
 pub(crate) fn of_shapes() -> WriterProperties {
     WriterProperties::builder()
         .set_compression(zstd(ZSTD_LEVEL))
@@ -39,8 +39,7 @@ fn path(name: &str) -> ColumnPath {
     ColumnPath::new(vec![name.to_owned()])
 }
 
-/// The properties of a file of spans, of some of whose attributes most values are
-/// distinct.
+/// The properties of a file of spans. `distinct` are attributes with mostly distinct values.
 pub(crate) fn of_spans(layout: &Layout, distinct: &[Own]) -> WriterProperties {
     let mut builder = WriterProperties::builder()
         .set_compression(zstd(ZSTD_LEVEL))
@@ -50,27 +49,27 @@ pub(crate) fn of_spans(layout: &Layout, distinct: &[Own]) -> WriterProperties {
         .set_dictionary_page_size_limit(DICTIONARY_BYTES)
         .set_statistics_enabled(EnabledStatistics::None)
         .set_created_by("spanwise".to_owned());
-    // Blocks have their own least and greatest; these are for other readers.
+    // Our index has its own bounds for each block. These are for other readers.
     for name in [column::START_UNIX_NANO, column::DURATION_NANO] {
         builder = builder.set_column_statistics_enabled(path(name), EnabledStatistics::Page);
     }
-    // The high bytes are nearly all alike, the low ones as good as random.
+    // The high bytes are nearly all equal, the low ones random.
     for name in [column::DURATION_NANO, file_column::SHAPE] {
         builder = builder
             .set_column_dictionary_enabled(path(name), false)
             .set_column_encoding(path(name), Encoding::BYTE_STREAM_SPLIT);
     }
-    // Siblings differ by little in how far away their parent is.
+    // The parents' offsets of siblings differ little.
     for name in [file_column::PARENT_ROW_OFFSET, file_column::ASSEMBLED_PARENT_ROW_OFFSET] {
         builder = builder
             .set_column_dictionary_enabled(path(name), false)
             .set_column_encoding(path(name), Encoding::DELTA_BINARY_PACKED);
     }
-    // As good as random.
+    // Random.
     builder = builder.set_column_compression(path(column::SPAN_ID), Compression::UNCOMPRESSED);
-    // Nearly all are distinct, or equal to their neighbours: a dictionary of
-    // them is larger than they are. Starts share their high bytes with others of
-    // the page, which zstd sees better than any difference of neighbours.
+    // Nearly all values are distinct or equal to their neighbours, so a dictionary would be larger
+    // than the values. Starts share their high bytes with others of the page, which zstd uses
+    // better than delta encoding does.
     for name in [
         column::START_UNIX_NANO,
         column::TRACE_ID,
@@ -91,7 +90,7 @@ pub(crate) fn of_spans(layout: &Layout, distinct: &[Own]) -> WriterProperties {
             builder = builder.set_column_dictionary_enabled(path(field.name()), false);
         }
         if own.own_type == OwnType::Int {
-            // After the dictionary, where there is one.
+            // For values that do not fit into the dictionary.
             builder =
                 builder.set_column_encoding(path(field.name()), Encoding::DELTA_BINARY_PACKED);
         }

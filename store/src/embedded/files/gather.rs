@@ -1,7 +1,7 @@
-//! Rows of many batches as columns of one, in a given order.
+//! Gathers rows of many batches into one batch, in a given order.
 //!
-//! Arrow's `interleave` does this for any type. Here are the types that it
-//! does at a cost per row and batch, or value by value: dictionaries and ids.
+//! Arrow's `interleave` does this for any type. This module covers types for which Arrow's cost is
+//! per row and batch, or value by value: dictionaries and ids.
 
 use std::sync::Arc;
 
@@ -19,11 +19,10 @@ use spanwise_model::schema::span_schema;
 
 use super::order::RowPlace;
 
-/// One column of the rows at these places of the arrays, which are of the
-/// field's type.
+/// One column of the rows at these places. The arrays must have the field's type.
 ///
 /// # Errors
-/// Where they are not, or where texts are too large for one array.
+/// If an array has another type, or texts are too large for one array.
 pub(crate) fn column(
     field: &Field,
     arrays: &[&ArrayRef],
@@ -45,8 +44,7 @@ pub(crate) fn column(
     }
 }
 
-/// The columns of the rows at some places of some batches of the span schema,
-/// each gathered once.
+/// Columns of the rows at some places of span batches. Each column is gathered once.
 pub(crate) struct Gathered<'a> {
     batches: &'a [RecordBatch],
     places: &'a [RowPlace],
@@ -54,15 +52,15 @@ pub(crate) struct Gathered<'a> {
 }
 
 impl<'a> Gathered<'a> {
-    /// None gathered yet.
+    /// Nothing is gathered yet.
     pub(crate) fn new(batches: &'a [RecordBatch], places: &'a [RowPlace]) -> Self {
         Self { batches, places, columns: AHashMap::new() }
     }
 
-    /// The column of this name.
+    /// The column with this name.
     ///
     /// # Errors
-    /// As [`column`].
+    /// The errors of [`column`].
     pub(crate) fn column(&mut self, name: &str) -> Result<ArrayRef, ArrowError> {
         let schema = span_schema();
         let index = schema.index_of(name)?;
@@ -75,19 +73,19 @@ impl<'a> Gathered<'a> {
         Ok(array)
     }
 
-    /// Says what the column of a name is.
+    /// Sets the column with this name.
     ///
     /// # Errors
-    /// Where there is none of the name.
+    /// If the schema has no column with this name.
     pub(crate) fn put(&mut self, name: &str, array: ArrayRef) -> Result<(), ArrowError> {
         self.columns.insert(span_schema().index_of(name)?, array);
         Ok(())
     }
 
-    /// The columns of these names, in their order.
+    /// The columns with these names, in this order.
     ///
     /// # Errors
-    /// As [`column`].
+    /// The errors of [`column`].
     pub(crate) fn batch(&mut self, names: &[&str]) -> Result<RecordBatch, ArrowError> {
         let schema = span_schema();
         let fields = names.iter().map(|name| Ok(schema.field_with_name(name)?.clone()));
@@ -97,11 +95,10 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// The rows of all batches, which have this schema, as one. Dictionaries have
-/// each text once.
+/// All rows of batches with this schema, as one batch. Each dictionary contains a text once.
 ///
 /// # Errors
-/// As [`column`].
+/// The errors of [`column`].
 pub(crate) fn all(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch, ArrowError> {
     if batches.is_empty() {
         return Ok(RecordBatch::new_empty(Arc::clone(schema)));
@@ -122,11 +119,11 @@ fn mistyped(what: &str) -> ArrowError {
     ArrowError::SchemaError(format!("a column is no {what}"))
 }
 
-/// A dictionary, and what its texts are in the new one.
+/// A source dictionary, and the new numbers of its texts.
 struct Source<'a> {
     keys: &'a Int32Array,
     words: &'a StringArray,
-    /// For each text, once a row has asked for it.
+    /// The new number of each text that some row has used so far.
     renumbered: Vec<i32>,
 }
 
@@ -137,10 +134,10 @@ impl<'a> Source<'a> {
         Ok(Self { keys: array.keys(), words, renumbered: vec![UNASKED; words.len()] })
     }
 
-    /// What the text of a row is in the new dictionary, which `add` puts it into.
+    /// The new number of a row's text. `add` adds the text to the new dictionary.
     fn key(&mut self, row: usize, mut add: impl FnMut(&'a str) -> i32) -> i32 {
         let place = usize::try_from(self.keys.value(row)).unwrap_or(usize::MAX);
-        // No row has a key of a null: those are nulls themselves.
+        // A valid row never refers to a null text.
         let (true, Some(key)) = (self.keys.is_valid(row), self.renumbered.get_mut(place)) else {
             return NULL;
         };
@@ -151,12 +148,12 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Of a text that no row has asked for yet.
+/// Marks a text that no row has used yet.
 const UNASKED: i32 = i32::MIN;
-/// Of a text that is null.
+/// Marks a null text.
 const NULL: i32 = -1;
 
-/// Dictionaries, as one whose values are distinct, and those of some row.
+/// Gathers dictionaries into one with distinct values that are all in use.
 fn texts(arrays: &[&ArrayRef], places: &[RowPlace]) -> Result<ArrayRef, ArrowError> {
     let mut distinct: AHashMap<&str, i32> = AHashMap::new();
     let mut values: Vec<&str> = Vec::new();
@@ -172,7 +169,7 @@ fn texts(arrays: &[&ArrayRef], places: &[RowPlace]) -> Result<ArrayRef, ArrowErr
         places.iter().map(|&(batch, row)| sources[batch].key(row, &mut add)).collect();
     let nulls = keys.contains(&NULL).then(|| keys.iter().map(|key| *key != NULL).collect());
     if nulls.is_some() {
-        // Of a null, too, the key is to be that of a text, where there is one.
+        // Nulls need a valid key, too, if there is any text.
         keys.iter_mut().for_each(|key| *key = (*key).max(0));
     }
     let keys = Int32Array::try_new(keys.into(), nulls)?;
@@ -196,7 +193,7 @@ fn ids(width: i32, arrays: &[&ArrayRef], places: &[RowPlace]) -> Result<ArrayRef
     Ok(Arc::new(FixedSizeBinaryArray::try_new(width, bytes, nulls)?))
 }
 
-/// Those of `WIDTH` bytes, a number of which the compiler knows.
+/// Ids of `WIDTH` bytes, which is a constant for the compiler.
 fn id_bytes<const WIDTH: usize>(sources: &[&FixedSizeBinaryArray], places: &[RowPlace]) -> Buffer {
     let sources: Vec<&[[u8; WIDTH]]> =
         sources.iter().map(|ids| ids.value_data().as_chunks().0).collect();
@@ -251,7 +248,7 @@ mod tests {
                 let spans: Vec<Span> = (next..next + size).map(span).collect();
                 next += size;
                 let batch = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
-                // Arrays that begin in the midst of their buffers.
+                // Arrays that begin in the middle of their buffers.
                 let first = skip.min(spans.len());
                 batches.push(batch.slice(first, spans.len() - first));
                 let rows = spans.into_iter().skip(first).enumerate();

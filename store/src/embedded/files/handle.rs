@@ -1,5 +1,4 @@
-//! An open file that several readers read at the same time: on the local disk, in
-//! object storage, or both.
+//! An open file for concurrent readers: on the local disk, in object storage, or both.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -16,7 +15,7 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use crate::embedded::remote::Object;
 
-/// See the module. Clones share the file but no position in it.
+/// An open file. Clones share the file, but there is no shared read position.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
     source: Arc<Source>,
@@ -25,28 +24,28 @@ pub(crate) struct Handle {
 
 #[derive(Debug)]
 struct Source {
-    /// Held open, so that it can be read after it lost its name.
+    /// Kept open, so that it can be read after it was unlinked.
     local: RwLock<Option<Arc<File>>>,
     remote: OnceLock<Arc<Object>>,
     used: AtomicU64,
     serial: u64,
 }
 
-/// The next number in the order of uses.
+/// The next tick of the clock that orders uses.
 pub(crate) fn tick() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Handle {
-    /// A file of the local disk, which does not change any more.
+    /// Opens a local file, which must not change any more.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let bytes = file.metadata()?.len();
         Ok(Self::new(Some(Arc::new(file)), OnceLock::new(), bytes))
     }
 
-    /// An object of this length.
+    /// An object in object storage.
     pub(crate) fn remote(object: Arc<Object>) -> Self {
         let bytes = object.byte_len();
         Self::new(None, OnceLock::from(object), bytes)
@@ -65,13 +64,13 @@ impl Handle {
         self.source.serial
     }
 
-    /// From now on there is an object of the same bytes.
+    /// Records that an object with the same bytes exists now.
     pub(crate) fn is_uploaded_as(&self, object: Arc<Object>) {
         let _ = self.source.remote.set(object);
         self.source.used.store(tick(), Ordering::Relaxed);
     }
 
-    /// Reads from the object from now on; whether there is one.
+    /// Closes the local copy, so that reads use the object. Returns whether there is an object.
     pub(crate) fn drop_copy(&self) -> bool {
         let there = self.source.remote.get().is_some();
         if there {
@@ -80,17 +79,17 @@ impl Handle {
         there
     }
 
-    /// Whether it is on the local disk.
+    /// Whether the file is on the local disk.
     pub(crate) fn is_local(&self) -> bool {
         self.source.local.read().is_some()
     }
 
-    /// When it was last read, of those that have an object.
+    /// The time of the last read, for files with an object.
     pub(crate) fn last_use(&self) -> u64 {
         self.source.used.load(Ordering::Relaxed)
     }
 
-    /// Its length.
+    /// The file's length.
     pub(crate) const fn byte_len(&self) -> u64 {
         self.bytes
     }
@@ -103,7 +102,7 @@ impl Handle {
         local
     }
 
-    /// Fills the buffer from this place of the file.
+    /// Fills the buffer from this offset.
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         match (self.local(), self.source.remote.get()) {
             (Some(file), _) => file.read_exact_at(buffer, offset),
@@ -112,7 +111,7 @@ impl Handle {
         }
     }
 
-    /// Says what will be read soon: of an object it is fetched at once.
+    /// Announces reads. Objects are fetched together.
     pub(crate) fn prepare(&self, ranges: &[Range<u64>]) -> io::Result<()> {
         match (self.local(), self.source.remote.get()) {
             (None, Some(object)) => object.prepare(ranges),
@@ -135,7 +134,7 @@ impl ChunkReader for Handle {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        // What a damaged file claims must not be allocated.
+        // A damaged file may claim any length. It must not be allocated.
         if start.checked_add(length as u64).is_none_or(|end| end > self.bytes) {
             let what = format!("{length} bytes from {start} on are not in the file");
             return Err(ParquetError::EOF(what));
@@ -146,7 +145,7 @@ impl ChunkReader for Handle {
     }
 }
 
-/// Reads a file from a place on.
+/// Reads a file sequentially from an offset.
 #[derive(Debug)]
 pub(crate) struct From {
     file: Handle,

@@ -1,11 +1,10 @@
-//! About how long something took, in a byte.
+//! Approximate durations in one byte.
 
-/// The least time that is told from none at all, as a power of two, in nanoseconds.
+/// Shorter durations are not distinguished. A power of two, in nanoseconds.
 const LEAST_POWER: u32 = 10;
 
-/// A duration as a number from 1, of which a longer one has no smaller. Times
-/// between a microsecond and half an hour are told apart where one is an eighth
-/// longer than the other.
+/// A duration as a number from 1. The number never decreases with the duration. Between a
+/// microsecond and half an hour, durations that differ by an eighth have different numbers.
 pub(crate) const fn length(duration_nano: i64) -> u8 {
     if duration_nano < 1 << LEAST_POWER {
         return 1;
@@ -16,7 +15,7 @@ pub(crate) const fn length(duration_nano: i64) -> u8 {
     if number > u8::MAX as u32 { u8::MAX } else { number as u8 }
 }
 
-/// The longest duration that has this number.
+/// The longest duration with this number.
 pub(crate) const fn longest(length: u8) -> i64 {
     match length {
         0 | 1 => (1 << LEAST_POWER) - 1,

@@ -1,5 +1,5 @@
-//! Which files there are when a store is opened: those of its directory, and those
-//! whose heads say that they are in object storage.
+//! Lists the files of a store when it is opened: those in its directory, and those whose heads say
+//! that they are in object storage.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,20 +13,20 @@ use crate::contract::StoreError;
 use crate::embedded::fault;
 use crate::embedded::remote::{Remote, RemoteFile};
 
-/// What a directory holds.
+/// The files of a store.
 pub(crate) struct Listing {
     /// Oldest generation first.
     pub(crate) files: Vec<Arc<SpanFile>>,
-    /// Those that were set aside because they could not be read, and why.
+    /// Files that could not be read and were set aside, with the reason.
     pub(crate) broken: Vec<(PathBuf, String)>,
-    /// Those that stay where they are and are not served, and why.
+    /// Files that are left in place but not served, with the reason.
     pub(crate) unreadable: Vec<(PathBuf, String)>,
-    /// The first generation that no file, sound or broken, was of.
+    /// The first generation after those of all files, intact or broken.
     pub(crate) next_generation: u64,
 }
 
-/// Looks through the directory, and the heads of what is in object storage: sound
-/// files are listed, broken ones are renamed, leftovers of a crash are removed.
+/// Scans the directory and the heads of remote files. Intact files are listed, broken ones renamed,
+/// and leftovers of a crash removed.
 pub(crate) fn open(directory: &Path, remote: Option<&Arc<Remote>>) -> Result<Listing, StoreError> {
     let context = || format!("cannot read {}", directory.display());
     let mut found = Listing {
@@ -47,7 +47,7 @@ pub(crate) fn open(directory: &Path, remote: Option<&Arc<Remote>>) -> Result<Lis
                     heads.attach(&file);
                     found.files.push(Arc::new(file));
                 }
-                // Of a copy, there is what it is a copy of.
+                // A broken copy is replaced by the remote file.
                 Err(_) if heads.have(generations) => set_aside(&path),
                 Err(Unserved::Broken(reason)) => {
                     set_aside(&path);
@@ -61,12 +61,12 @@ pub(crate) fn open(directory: &Path, remote: Option<&Arc<Remote>>) -> Result<Lis
     heads.open_rest(directory, &mut found);
     found.files.sort_by_key(|file| {
         let (first, last) = file.generations;
-        // Of two of the same generations, the one without what was deleted.
+        // Of two files with the same generations, the one without deleted rows is used.
         (first, Reverse(last), Reverse(file.deletions), file.remote().is_some())
     });
     let mut kept: Vec<Arc<SpanFile>> = Vec::with_capacity(found.files.len());
     for file in found.files {
-        // A merged file stands beside its parts after a crash at that moment.
+        // After a crash during a merge, the merged file may exist beside its parts.
         match kept.last() {
             Some(larger) if larger.holds(file.generations.1) => file.doom(),
             _ => kept.push(file),
@@ -75,7 +75,7 @@ pub(crate) fn open(directory: &Path, remote: Option<&Arc<Remote>>) -> Result<Lis
     found.files = kept;
     remove_leftovers(directory, |name| {
         let path = Path::new(name);
-        // Of a file that is not there or cannot be read now, it may be wanted again.
+        // Copies of missing or unreadable files may be needed again.
         let holds = |file: &&Arc<SpanFile>| {
             generations_of(path).is_some_and(|(first, last)| file.holds(first) && file.holds(last))
         };
@@ -87,10 +87,10 @@ pub(crate) fn open(directory: &Path, remote: Option<&Arc<Remote>>) -> Result<Lis
     Ok(found)
 }
 
-/// What is in object storage, while a store is opened.
+/// Remote files, while a store is opened.
 struct InBucket<'a> {
     remote: Option<&'a Arc<Remote>>,
-    /// Files of which no copy was met yet, by name.
+    /// Files without a local copy so far, by name.
     files: BTreeMap<String, Arc<RemoteFile>>,
     begun: Vec<Arc<RemoteFile>>,
 }
@@ -127,7 +127,7 @@ impl<'a> InBucket<'a> {
         self.files.values().any(|file| file.generations() == generations)
     }
 
-    /// A file of the directory may be a copy of one.
+    /// A file of the directory may be the copy of a remote file.
     fn attach(&mut self, file: &SpanFile) {
         if let Some(remote) = file.name().and_then(|name| self.files.remove(&name)) {
             remote.is_open();
@@ -135,7 +135,7 @@ impl<'a> InBucket<'a> {
         }
     }
 
-    /// Opens those of which there is no copy.
+    /// Opens remote files without a local copy.
     fn open_rest(&mut self, directory: &Path, found: &mut Listing) {
         for file in std::mem::take(&mut self.files).into_values() {
             match SpanFile::open_remote(directory, &file) {
@@ -151,8 +151,7 @@ impl<'a> InBucket<'a> {
         }
     }
 
-    /// Uploads that were cut short begin again, if there still is what to upload;
-    /// what else is there of them goes.
+    /// Restarts interrupted uploads whose files still exist, and removes the objects of the others.
     fn finish(self, served: &[Arc<SpanFile>]) {
         for file in &self.begun {
             let is_it = |other: &Arc<SpanFile>| other.name().as_deref() == Some(file.name());

@@ -1,10 +1,8 @@
-//! Immutable Parquet files of spans, as they lie in a directory or in object
-//! storage.
+//! Immutable Parquet files of spans, in a directory or in object storage.
 //!
-//! A file's name says which generations of the log it holds. The names are the
-//! list of what is stored, and a rename changes it whole or not at all: a
-//! segment whose generation is in a file is done with, and a file whose
-//! generations are all in a larger one is too.
+//! A file's name says which generations of the log it contains. The names are the list of what is
+//! stored, and a rename changes that list atomically. A log segment is obsolete once its generation
+//! is in a file. A file is obsolete once its generations are in a larger file.
 
 pub(super) mod cache;
 pub(super) mod column_encoder;
@@ -46,19 +44,18 @@ use index::Index;
 use layout::Layout;
 use shape_file::{ShapeFile, directory_of};
 
-/// Key of the file metadata under which the taken batches are noted.
+/// Metadata key of the origins of stored batches.
 pub(crate) const ORIGINS: &str = "spanwise.origins";
-/// Key of when the newest rows became a file.
+/// Metadata key of the time at which the newest rows became a file.
 pub(crate) const WRITTEN: &str = "spanwise.written_unix_nano";
-/// Key of the earliest start that makes sense.
+/// Metadata key of the earliest plausible start.
 pub(crate) const OLDEST: &str = "spanwise.oldest_unix_nano";
-/// Key of where the index is.
+/// Metadata key of the index's location.
 pub(crate) const INDEX: &str = "spanwise.index";
-/// Key of the number of the last deletion that the file was written without.
+/// Metadata key of the last deletion that is applied in the file.
 pub(crate) const DELETIONS: &str = "spanwise.deletions";
 
-/// Key of the keys of the attributes that are in its map. Missing where they are
-/// very many.
+/// Metadata key of the attribute keys in the file's map. Missing if there are very many.
 pub(crate) const MAPPED: &str = "spanwise.mapped_keys";
 
 /// Key of the keys of which a value may be where the index does not tell of it: as an
@@ -68,49 +65,49 @@ pub(crate) const SCATTERED: &str = "spanwise.scattered_keys";
 /// Key of the name of the file of its shapes.
 pub(crate) const SHAPES: &str = "spanwise.shapes";
 
-/// A file, with everything that is needed to decide whether to read it.
+/// An open file, with everything needed to decide whether to read it.
 #[derive(Debug)]
 pub(crate) struct SpanFile {
-    /// Where it is on the local disk, if it is there.
+    /// Its path on the local disk, if it has a local copy.
     pub(crate) path: PathBuf,
     pub(crate) file: Handle,
-    /// First and last generation that it holds.
+    /// First and last generation in the file.
     pub(crate) generations: (u64, u64),
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
-    /// Least and greatest start.
+    /// Minimum and maximum start.
     pub(crate) starts: (i64, i64),
-    /// The earliest start that makes sense, about; none where none does.
+    /// Approximate earliest plausible start, if any start is plausible.
     pub(crate) oldest_unix_nano: Option<i64>,
-    /// When its newest rows became a file.
+    /// The time at which its newest rows became a file.
     pub(crate) written_unix_nano: i64,
     pub(crate) index: Index,
     pub(crate) origins: TakenRanges,
-    /// The last deletion that it was written without.
+    /// The last deletion that is applied in the file.
     pub(crate) deletions: u64,
     pub(crate) metadata: ArrowReaderMetadata,
     pub(crate) layout: Layout,
-    /// Keys of the attributes in its map, in order; `None` where any may be.
+    /// Attribute keys in its map, sorted. `None` means that any key may be there.
     pub(crate) mapped: Option<Vec<String>>,
     /// Keys of which lists, events or links have values, in order; `None` where that may
     /// be any.
     pub(crate) scattered: Option<Vec<String>>,
     pub(crate) shapes: ShapeFile,
-    /// Since when it has rows that are nowhere else.
+    /// The time since which it contains rows that are not in object storage.
     pub(crate) waits_since: SystemTime,
-    /// What it is in object storage.
+    /// The remote file.
     remote: OnceLock<Arc<RemoteFile>>,
-    /// Rows that were deleted since.
+    /// Rows that were deleted after the file was written.
     gone: RwLock<Option<Arc<Gone>>>,
     doomed: AtomicBool,
-    /// Whether another file has its name.
+    /// Whether another file replaced it under the same name.
     superseded: AtomicBool,
 }
 
-/// Rows of a file that are deleted.
+/// Deleted rows of a file.
 #[derive(Debug)]
 pub(crate) struct Gone {
-    /// One bit a row; set where it is deleted.
+    /// One bit for each row, set if the row is deleted.
     pub(crate) rows: BooleanBuffer,
     pub(crate) count: u64,
 }
@@ -118,10 +115,10 @@ pub(crate) struct Gone {
 /// Why a file is not served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unserved {
-    /// What it holds makes no sense.
+    /// The contents are invalid.
     #[error("{0}")]
     Broken(String),
-    /// It may be sound, but cannot be read here and now.
+    /// The file may be intact, but cannot be read now.
     #[error("{0}")]
     Unreadable(String),
 }
@@ -132,7 +129,7 @@ fn may_be_among(noted: Option<&Vec<String>>, key: &str) -> bool {
 }
 
 impl SpanFile {
-    /// Reads what the file says of itself.
+    /// Opens a local file and reads its metadata.
     pub(crate) fn open(path: &Path) -> Result<Self, Unserved> {
         let unreadable = |error: std::io::Error| Unserved::Unreadable(error.to_string());
         let file = Handle::open(path).map_err(unreadable)?;
@@ -142,7 +139,7 @@ impl SpanFile {
         Ok(opened)
     }
 
-    /// A file of object storage, which would be in this directory.
+    /// Opens a remote file; `directory` is where a local copy would be.
     pub(crate) fn open_remote(
         directory: &Path,
         remote: &Arc<RemoteFile>,
@@ -199,7 +196,7 @@ impl SpanFile {
             bytes: bytes + shapes.bytes,
             starts: (least, most),
             oldest_unix_nano: oldest.or_else(|| {
-                // Of a file of before that was noted: of some block, at the latest.
+                // The file was written before this was recorded. Uses the bounds of blocks instead.
                 let edges = index.blocks.iter().flat_map(|block| [block.starts.0, block.starts.1]);
                 oldest_of(&edges.collect::<Vec<_>>())
             }),
@@ -220,12 +217,12 @@ impl SpanFile {
         })
     }
 
-    /// Whether the rows of this generation are in it.
+    /// Whether the file contains this generation.
     pub(crate) const fn holds(&self, generation: u64) -> bool {
         self.generations.0 <= generation && generation <= self.generations.1
     }
 
-    /// Whether the map of any row may have this key.
+    /// Whether any row's map may contain this key.
     pub(crate) fn may_map(&self, key: &str) -> bool {
         may_be_among(self.mapped.as_ref(), key)
     }
@@ -235,13 +232,13 @@ impl SpanFile {
         may_be_among(self.scattered.as_ref(), key)
     }
 
-    /// Its deleted rows; `None` where there are none.
+    /// Deleted rows; `None` if there are none.
     pub(crate) fn gone(&self) -> Option<Arc<Gone>> {
         self.gone.read().clone()
     }
 
-    /// Takes rows out of all answers that begin from now on; how many were
-    /// there before.
+    /// Removes rows from all answers that begin from now on. Returns how many were not deleted
+    /// before.
     pub(crate) fn remove_rows(&self, rows: BooleanBuffer) -> u64 {
         let mut gone = self.gone.write();
         let before = gone.as_ref().map_or(0, |gone| gone.count);
@@ -251,12 +248,12 @@ impl SpanFile {
         count - before
     }
 
-    /// Whether it holds deleted rows.
+    /// Whether the file contains deleted rows.
     pub(crate) fn is_outdated(&self) -> bool {
         self.gone.read().is_some()
     }
 
-    /// The number of the first row of each row group, and of the end.
+    /// The index of each row group's first row, and the end.
     pub(crate) fn group_rows(&self) -> Vec<usize> {
         let mut next = 0;
         let groups = self.metadata.metadata().row_groups().iter();
@@ -267,14 +264,13 @@ impl SpanFile {
         std::iter::once(0).chain(ends).collect()
     }
 
-    /// The numbers of all its rows.
+    /// The indexes of all rows.
     pub(crate) fn all_rows(&self) -> Range<usize> {
         0..usize::try_from(self.rows).unwrap_or(0)
     }
 
-    /// The start that counts for its age: no row is newer than the file itself,
-    /// whatever its clock said; and of rows by clocks that were never set, it is known
-    /// when they came.
+    /// The start that determines the file's age. No row counts as newer than the file, whatever its
+    /// clock said. Rows with a clock that was never set count by their time of arrival.
     pub(crate) fn newest(&self) -> i64 {
         match is_past(self.starts.1) {
             true => self.written_unix_nano,
@@ -282,7 +278,7 @@ impl SpanFile {
         }
     }
 
-    /// Has ready what tells of these hashes in some row groups.
+    /// Fetches the data for these hashes in some row groups.
     pub(crate) fn prepare_groups(
         &self,
         groups: impl Iterator<Item = usize>,
@@ -291,58 +287,55 @@ impl SpanFile {
         self.index.prepare(&self.file, groups, hashes)
     }
 
-    /// In which blocks of a row group there may be something of each of these hashes:
-    /// one bit each, by its number.
+    /// The blocks of a row group that may contain all of these hashes, as a bit mask.
     pub(crate) fn blocks_with_all(&self, group: usize, hashes: &[u64]) -> io::Result<u32> {
         hashes.iter().try_fold(u32::MAX, |blocks, hash| {
             Ok(blocks & self.index.blocks_with(&self.file, group, *hash)?)
         })
     }
 
-    /// What object storage calls it: as its shapes, whose name no other file has.
+    /// The file's name in object storage: the name of its shapes file, which is unique.
     pub(crate) fn name(&self) -> Option<String> {
         let name = self.shapes.path.file_name()?.to_str()?;
         name.strip_suffix(".parquet").map(str::to_owned)
     }
 
-    /// What it is in object storage; `None` where it is only here.
+    /// The remote file; `None` if the file is only local.
     pub(crate) fn remote(&self) -> Option<&Arc<RemoteFile>> {
         self.remote.get()
     }
 
-    /// From now on it is in object storage too.
+    /// Records that the file is now in object storage, too.
     pub(crate) fn is_uploaded_as(&self, remote: &Arc<RemoteFile>) {
         self.file.is_uploaded_as(Arc::clone(&remote.spans));
         self.shapes.file.is_uploaded_as(Arc::clone(&remote.shapes));
         let _ = self.remote.set(Arc::clone(remote));
     }
 
-    /// Whether it is whole on the local disk.
+    /// Whether there is a complete local copy.
     pub(crate) fn is_local(&self) -> bool {
         self.file.is_local()
     }
 
-    /// Why its objects are not what was uploaded, where somebody has seen that.
+    /// How its objects differ from what was uploaded, if a reader noticed that.
     pub(crate) fn damage(&self) -> Option<&str> {
         self.remote()?.damage()
     }
 
-    /// Whether it can only be read from object storage, and is sound as far as
-    /// one knows.
+    /// Whether the file can only be read from object storage, and is not known to be damaged.
     pub(crate) fn may_be_away(&self) -> bool {
         !self.is_local() && self.damage().is_none()
     }
 
-    /// When it was last read.
+    /// The time of the last read.
     pub(crate) fn last_use(&self) -> u64 {
         self.file.last_use().max(self.shapes.file.last_use())
     }
 
-    /// Lets the copy on the local disk go; readers go on with the objects.
-    /// Nothing else may have its name.
+    /// Removes the local copy. Readers continue with the objects. No other file may have the same
+    /// name.
     pub(crate) fn drop_copy(&self) {
-        // Without the spans, shapes are left over, and are removed at the next
-        // start at the latest.
+        // If spans are removed first, a crash leaves only shapes, which the next start removes.
         for (file, path) in [(&self.file, &self.path), (&self.shapes.file, &self.shapes.path)] {
             if file.drop_copy()
                 && let Err(error) = fs::remove_file(path)
@@ -352,7 +345,7 @@ impl SpanFile {
         }
     }
 
-    /// Where the parts of its two files begin that are read when it is opened.
+    /// The offsets in its two files from which data is read when it is opened.
     pub(crate) fn tails(&self) -> (u64, u64) {
         let end = |metadata: &ArrowReaderMetadata| {
             let chunks = metadata.metadata().row_groups().iter().flat_map(|group| group.columns());
@@ -362,7 +355,7 @@ impl SpanFile {
         (spans.unwrap_or(0), end(&self.shapes.metadata).unwrap_or(0))
     }
 
-    /// Keeps it from being served again; its bytes stay, for somebody to look at.
+    /// Excludes the file from being served again. Its bytes stay for inspection.
     pub(crate) fn set_aside(&self) {
         if let Some(remote) = self.remote() {
             remote.set_aside();
@@ -372,7 +365,7 @@ impl SpanFile {
         }
     }
 
-    /// What people know it by.
+    /// The file's location, for operators.
     pub(crate) fn place(&self) -> String {
         match self.remote() {
             Some(remote) if !self.is_local() => format!("{} in object storage", remote.name()),
@@ -380,12 +373,13 @@ impl SpanFile {
         }
     }
 
-    /// Has the file removed once no query reads it any more.
+    /// Removes the file once no query reads it.
     pub(crate) fn doom(&self) {
         self.doomed.store(true, Ordering::Release);
     }
 
-    /// The same, of a file whose rows are not to come back: nothing takes its place.
+    /// Like [`SpanFile::doom`], for a file that no other file replaces. Its rows must not come
+    /// back.
     pub(crate) fn doom_for_good(&self) {
         if let Some(remote) = self.remote() {
             remote.is_forgotten();
@@ -393,7 +387,7 @@ impl SpanFile {
         self.doom();
     }
 
-    /// The same as [`SpanFile::doom`], where another file already has its name.
+    /// Like [`SpanFile::doom`], if another file already has its name.
     pub(crate) fn supersede(&self) {
         self.superseded.store(true, Ordering::Release);
         self.doom();
@@ -418,8 +412,8 @@ impl Drop for SpanFile {
     }
 }
 
-/// Reads what a file says of its columns. Readers of damaged descriptions are not
-/// beyond a panic, which must not keep the other files from being served.
+/// Reads the file's metadata. The Parquet library may panic on damaged metadata. A panic must not
+/// prevent other files from being served.
 pub(crate) fn load(
     file: &Handle,
     options: ArrowReaderOptions,
@@ -431,7 +425,7 @@ pub(crate) fn load(
     }
 }
 
-/// Rows and starts of the row groups, of which the file may not say everything.
+/// Number of rows and bounds of starts of each row group. The bounds may be missing in the file.
 fn groups(metadata: &ArrowReaderMetadata) -> impl Iterator<Item = (usize, (i64, i64))> {
     let starts = |group: &parquet::file::metadata::RowGroupMetaData| {
         let columns = group.columns();
@@ -447,7 +441,7 @@ fn groups(metadata: &ArrowReaderMetadata) -> impl Iterator<Item = (usize, (i64, 
     })
 }
 
-/// The name of the file of these generations.
+/// The name of the file with these generations.
 pub(crate) fn file_name((first, last): (u64, u64)) -> String {
     format!("{first:012}-{last:012}.parquet")
 }
@@ -459,7 +453,7 @@ pub(crate) fn generations_of(path: &Path) -> Option<(u64, u64)> {
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
-/// Renames a broken file, so that nothing reads it again.
+/// Renames a broken file, so that it is not read again.
 pub(crate) fn set_aside(path: &Path) {
     let mut name = path.as_os_str().to_owned();
     name.push(".broken");
@@ -468,7 +462,7 @@ pub(crate) fn set_aside(path: &Path) {
     }
 }
 
-/// What the operator is told of a broken file.
+/// The operator's warning about a broken file.
 pub(crate) fn broken_warning(path: &Path, reason: &str) -> String {
     format!(
         "{} is damaged ({reason}) and was renamed to end in .broken; its spans are missing from \

@@ -1,6 +1,5 @@
-//! The order of rows in a file: each trace's together, traces by their first
-//! start, and in a trace the children of one parent together. Neighbours that
-//! resemble one another pack well, and a trace is in one place.
+//! The order of rows in a file: grouped by trace, traces by earliest start, and within a trace
+//! grouped by parent. So a trace is in one place, and similar neighbours compress well.
 
 use ahash::AHashMap;
 use arrow::array::{Array, AsArray, FixedSizeBinaryArray, Int64Array, RecordBatch};
@@ -9,10 +8,10 @@ use spanwise_model::schema::column;
 
 use crate::embedded::keys::starts;
 
-/// Where a row comes from: a batch and a row in it.
+/// The location of a row: batch and row.
 pub(crate) type RowPlace = (usize, usize);
 
-/// The columns that decide the order.
+/// The columns that define the order.
 struct Columns<'a> {
     starts: &'a Int64Array,
     traces: &'a FixedSizeBinaryArray,
@@ -32,14 +31,14 @@ impl<'a> Columns<'a> {
         columns().ok_or_else(|| ArrowError::SchemaError("the batch holds no spans".to_owned()))
     }
 
-    /// Parents in any order, so long as those of siblings are equal; roots first.
+    /// Any order of parents will do if siblings are equal and roots come first.
     fn parent(&self, row: usize) -> u64 {
         let id = self.parents.is_valid(row).then(|| self.parents.value(row));
         id.and_then(|id| id.first_chunk()).map_or(0, |id| u64::from_be_bytes(*id))
     }
 }
 
-/// A row, by what it is sorted by within its trace.
+/// A row's sort key within its trace.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     parent: u64,
@@ -56,20 +55,20 @@ struct Trace<'a> {
 /// The rows of all batches, in order.
 ///
 /// # Errors
-/// Where a batch does not have the span schema.
+/// If a batch does not have the span schema.
 pub(crate) fn by_trace(batches: &[RecordBatch]) -> Result<Vec<RowPlace>, ArrowError> {
     let columns: Vec<Columns<'_>> = batches.iter().map(Columns::of).collect::<Result<_, _>>()?;
     let count = batches.iter().map(RecordBatch::num_rows).sum();
     let mut traces: Vec<Trace<'_>> = Vec::new();
     let mut numbers: AHashMap<&[u8], u32> = AHashMap::new();
-    // Of each row the number of its trace.
+    // The trace number of each row.
     let mut trace_of: Vec<u32> = Vec::with_capacity(count);
     for columns in &columns {
         for row in 0..columns.starts.len() {
             let start = columns.starts.value(row);
             let id = columns.traces.is_valid(row).then(|| columns.traces.value(row));
             let next = traces.len() as u32;
-            // A row of no trace stands by its own start.
+            // A row without a trace is sorted by its own start.
             let number = id.map_or(next, |id| *numbers.entry(id).or_insert(next));
             if number == next {
                 traces.push(Trace { id, first_start: start, rows: 0 });
@@ -85,7 +84,7 @@ pub(crate) fn by_trace(batches: &[RecordBatch]) -> Result<Vec<RowPlace>, ArrowEr
         let trace = &traces[*trace as usize];
         (trace.first_start, trace.id)
     });
-    // Where the rows of each trace begin: they need no comparing with others'.
+    // The offset of each trace's rows. Only rows within a trace are compared.
     let mut ends = vec![0; traces.len()];
     let mut first = 0;
     for trace in order.iter().map(|trace| *trace as usize) {

@@ -1,6 +1,6 @@
-//! Pages of a row group, unpacked with memory that the thread keeps: a look-up
-//! reads a page of each of many columns, for which to set up zstd anew takes
-//! longer than to unpack it. Those that will be asked for again are kept a while.
+//! Reads pages of a row group and decompresses them with a zstd context that the thread keeps. A
+//! look-up reads one page of many columns, and setting up zstd takes longer than decompressing a
+//! page. Pages that will be read again are cached.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -21,24 +21,23 @@ use parquet::schema::types::SchemaDescriptor;
 use super::cache::Cache;
 use super::handle::Handle;
 
-/// Memory for pages that were unpacked, of all files.
+/// Size of the cache of decompressed pages of all files.
 const CACHE_BYTES: usize = 16 << 20;
-/// A page is not larger than this, whatever it says of itself.
+/// Maximum size of a page, whatever its header says.
 const MAX_PAGE_BYTES: usize = 256 << 20;
 
-/// A row group, to read columns of.
+/// A row group whose columns are read.
 pub(crate) struct Group<'a> {
     pub(crate) file: &'a Handle,
     pub(crate) metadata: &'a ParquetMetaData,
     pub(crate) group: usize,
-    /// Whether its pages will be asked for again.
+    /// Whether its pages are likely to be read again.
     pub(crate) keep: bool,
 }
 
 impl Group<'_> {
-    /// Has the pages that hold rows of some columns ready, where they are far
-    /// away: all at once, and not page by page. `rows` are those of the group, all
-    /// where it is `None`.
+    /// Fetches the pages with these rows of some columns together, if they are remote. `rows` are
+    /// indexes in the group; `None` means all.
     pub(crate) fn prepare(
         &self,
         schema: &SchemaDescriptor,
@@ -59,7 +58,7 @@ impl Group<'_> {
                 ranges.push(start..start + length);
                 continue;
             };
-            // What is before the first page is the dictionary.
+            // The dictionary precedes the first page.
             let pages = &index.page_locations;
             let offset = |page: usize| u64::try_from(pages[page].offset).unwrap_or(start);
             let first_row = |page: usize| usize::try_from(pages[page].first_row_index).unwrap_or(0);
@@ -78,10 +77,9 @@ impl Group<'_> {
         Ok(self.file.prepare(&ranges)?)
     }
 
-    /// Whether a column, the number of whose leaf this is, may have a value in any of some
-    /// rows of the group: whether these bytes, as plain values and dictionaries have
-    /// them, are in their pages. It takes less than to read the values, which most of
-    /// those that are looked at in vain need not be.
+    /// Whether a column may have one of these values in any of these rows: whether the bytes, as
+    /// plain pages and dictionaries contain them, occur in the pages. This is cheaper than decoding
+    /// values, and most checks are negative.
     pub(crate) fn may_have(
         &self,
         leaf: usize,
@@ -128,7 +126,7 @@ impl Group<'_> {
             };
             looked_at.push((key, page));
             if may {
-                // They are read soon.
+                // They will be read soon.
                 let mut cache = CACHE.lock();
                 for (key, page) in looked_at {
                     let bytes = page.buffer().len();
@@ -144,8 +142,7 @@ impl Group<'_> {
         (self.file.serial(), self.group, leaf)
     }
 
-    /// The pages of a column, unpacked; those that are to be kept as [`Unpacked`]
-    /// says.
+    /// The decompressed pages of a column. `keep` is that of [`Unpacked`].
     fn pages(&self, leaf: usize, keep: bool) -> Result<Box<dyn PageReader>, ParquetError> {
         let chunk = self.metadata.row_group(self.group).column(leaf);
         let locations = self.metadata.offset_index();
@@ -179,7 +176,7 @@ impl RowGroups for Group<'_> {
 
     fn column_chunks(&self, column: usize) -> Result<Box<dyn PageIterator>, ParquetError> {
         let reader = self.pages(column, self.keep)?;
-        Ok(Box::new(One(Some(reader))))
+        Ok(Box::new(RowGroupPages(Some(reader))))
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
@@ -192,9 +189,9 @@ impl RowGroups for Group<'_> {
 }
 
 /// The pages of one row group.
-struct One(Option<Box<dyn PageReader>>);
+struct RowGroupPages(Option<Box<dyn PageReader>>);
 
-impl Iterator for One {
+impl Iterator for RowGroupPages {
     type Item = Result<Box<dyn PageReader>, ParquetError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -202,22 +199,22 @@ impl Iterator for One {
     }
 }
 
-impl PageIterator for One {}
+impl PageIterator for RowGroupPages {}
 
-/// A file, a row group of it, and a column.
+/// File, row group and column.
 type Column = (u64, usize, usize);
 
-/// Pages that were read of late, by their number in the column.
+/// Recently read pages, by column and page number.
 static CACHE: LazyLock<Mutex<Cache<(Column, usize), Page>>> =
     LazyLock::new(|| Mutex::new(Cache::new(CACHE_BYTES)));
 
-/// Pages that are read as they are in the file, unpacked.
+/// A page reader that decompresses pages.
 struct Unpacked<R> {
     pages: R,
     column: Column,
-    /// The number of the page that comes next.
+    /// The number of the next page.
     next: usize,
-    /// Whether they are looked for among those of late, and kept there.
+    /// Whether to use and fill the cache.
     keep: bool,
 }
 
@@ -226,7 +223,7 @@ impl<R: PageReader> Unpacked<R> {
         let Some(mut page) = self.pages.get_next_page()? else { return Ok(None) };
         match &mut page {
             Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. } => *buf = unpack(buf)?,
-            // Only files of others have such pages; levels come before the values.
+            // Only files of other programs have such pages. Levels precede the values.
             Page::DataPageV2 {
                 buf,
                 is_compressed,
@@ -292,7 +289,7 @@ fn unpack(packed: &[u8]) -> Result<Bytes, ParquetError> {
         static UNPACKER: RefCell<Option<zstd::bulk::Decompressor<'static>>> =
             const { RefCell::new(None) };
     }
-    // A page without any value.
+    // A page without values.
     if packed.is_empty() {
         return Ok(Bytes::new());
     }

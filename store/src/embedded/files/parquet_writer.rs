@@ -1,5 +1,4 @@
-//! A Parquet file that is being written: row groups of new rows, and those of
-//! other files as they are.
+//! Writes a Parquet file: row groups of new rows, and row groups copied from other files.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -26,15 +25,14 @@ use crate::embedded::private;
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Bytes that are written at once: most columns of a row group have fewer.
+/// Buffer size. Most columns of a row group are smaller.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// The file, through a buffer of its own: the Parquet library's is small, and most of
-/// what it writes passes it by.
+/// A buffered file. The Parquet library's own buffer is small, and most writes bypass it.
 pub(crate) struct Buffered(BufWriter<File>);
 
 impl Buffered {
-    /// Has everything on the disk.
+    /// Writes and syncs everything.
     pub(crate) fn sync_all(self) -> io::Result<()> {
         self.0.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
     }
@@ -45,26 +43,26 @@ impl Write for Buffered {
         self.0.write(bytes)
     }
 
-    /// Nobody reads it before it is whole: what the library flushes may wait.
+    /// The file is read only when it is complete, so the library's flushes are ignored.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// See the module.
+/// A Parquet writer. See the module's description.
 pub(crate) struct ParquetWriter {
     schema: SchemaRef,
     pub(crate) writer: SerializedFileWriter<Buffered>,
-    /// Of the columns that are no leaves.
+    /// Writers for columns that have several leaves.
     columns: ArrowRowGroupWriterFactory,
     leaves: Leaves,
     groups: usize,
 }
 
-/// A part of one on its way to the file.
+/// An encoded column.
 enum Chunk {
     Own(EncodedColumn),
-    /// Of the Parquet library.
+    /// Encoded by the Parquet library.
     Arrow(ArrowColumnChunk),
 }
 
@@ -78,7 +76,7 @@ impl Chunk {
     }
 }
 
-/// A row group of a file that is there.
+/// A row group of an existing file.
 pub(crate) struct Part<'a> {
     pub(crate) file: &'a Handle,
     pub(crate) metadata: &'a ArrowReaderMetadata,
@@ -94,8 +92,8 @@ impl ParquetWriter {
         let file = Buffered(BufWriter::with_capacity(BUFFER_BYTES, private::create(path)?));
         let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties.clone()))?;
         let (writer, _) = writer.into_serialized_writer()?;
-        // The Parquet library makes writers of all columns of a schema, at the price
-        // of a compressor and a decompressor each.
+        // The Parquet library would otherwise allocate a compressor and a decompressor for every
+        // column of the schema.
         let others = schema.fields().iter().filter(|field| !ColumnEncoder::is_for(field)).cloned();
         let others = Schema::new(others.collect::<Vec<_>>()).into();
         let others = ArrowWriter::try_new(std::io::sink(), others, Some(properties))?;
@@ -104,8 +102,8 @@ impl ParquetWriter {
         Ok(Self { schema: Arc::clone(schema), writer, columns, leaves, groups: 0 })
     }
 
-    /// The column at a place of the schema, of no rows yet; `None` where it has
-    /// several leaves, and is written as an array.
+    /// An empty encoder for the column with this index, or `None` if the column has several leaves
+    /// and must be written as an array.
     pub(crate) fn encoder(&self, place: usize) -> Option<ColumnEncoder> {
         let field = self.schema.fields().get(place).filter(|field| ColumnEncoder::is_for(field))?;
         debug_assert_eq!(self.leaves.of_root(place).len(), 1, "{field} has one leaf");
@@ -113,14 +111,14 @@ impl ParquetWriter {
         Some(ColumnEncoder::new(column, self.writer.properties()))
     }
 
-    /// The last columns of the schema, so many, of no rows yet.
+    /// Empty encoders for the last `count` columns of the schema.
     pub(crate) fn last_encoders(&self, count: usize) -> Vec<ColumnEncoder> {
         let all = self.schema.fields().len();
         (all - count..all).filter_map(|place| self.encoder(place)).collect()
     }
 
-    /// Adds a row group. Its last columns are these; those before are asked for one
-    /// by one, so that few are there twice.
+    /// Adds a row group. Its last columns are given. The others are requested one by one, so that
+    /// few are in memory twice.
     pub(crate) fn add(
         &mut self,
         last: Vec<ColumnEncoder>,
@@ -149,7 +147,7 @@ impl ParquetWriter {
         Ok(())
     }
 
-    /// The writers of the Parquet library, with the number of the leaf of each.
+    /// The Parquet library's writers, each with its leaf number.
     fn writers(&self) -> Result<impl Iterator<Item = (usize, ArrowColumnWriter)> + use<>, Failure> {
         let places = self.schema.fields().iter().enumerate();
         let places = places.filter(|(_, field)| !ColumnEncoder::is_for(field));
@@ -157,8 +155,7 @@ impl ParquetWriter {
         Ok(leaves.into_iter().zip(self.columns.create_column_writers(self.groups)?))
     }
 
-    /// Has the Parquet library write a column with lists or structs, after those
-    /// before it.
+    /// Lets the Parquet library write a column with lists or structs.
     fn write_array(
         &self,
         place: usize,
@@ -176,7 +173,7 @@ impl ParquetWriter {
         Ok(())
     }
 
-    /// Adds a row group as it is, some of whose columns may be missing.
+    /// Copies a row group. Some of its columns may be missing.
     pub(crate) fn copy(&mut self, part: &Part<'_>) -> Result<(), Failure> {
         let metadata = part.metadata.metadata();
         let group = metadata.row_group(part.group);
@@ -218,7 +215,7 @@ impl ParquetWriter {
         Ok(())
     }
 
-    /// For each column that the part does not have, so many rows without a value.
+    /// For each column that the part lacks, this many rows without a value.
     fn absent(&self, part: &Part<'_>, rows: usize) -> Result<Vec<Vec<Chunk>>, Failure> {
         let is_there = |field: &Field| part.metadata.schema().index_of(field.name()).is_ok();
         let mut writers = self.writers()?;
@@ -243,7 +240,7 @@ impl ParquetWriter {
     }
 }
 
-/// Which leaves the columns of a file have.
+/// The leaves of each column of a file.
 struct Leaves(Vec<std::ops::Range<usize>>);
 
 impl Leaves {

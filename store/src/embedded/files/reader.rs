@@ -1,5 +1,5 @@
-//! Reads rows of files: the index says which may be wanted, the columns that
-//! decide say which are, and only those are read whole.
+//! Reads rows of files. The index selects candidates, the deciding columns select rows, and only
+//! these rows are read completely.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,12 +24,10 @@ use crate::embedded::parallel::{self, NEAR_THREADS};
 use crate::embedded::upkeep::deletions::{DECISIVE, each_selected};
 
 const BATCH_ROWS: usize = 8192;
-/// So few rows are read whole at once, rather than the columns that decide
-/// first.
+/// Up to this many rows are read completely at once, instead of deciding columns first.
 pub(crate) const FEW_ROWS: usize = 1024;
 
-/// Rows of the file that have any of the keys and start in the range, whole or in
-/// outline.
+/// Rows of the file with any of the keys and a start in the range, completely or as an outline.
 pub(crate) fn find_by_keys(
     file: &SpanFile,
     keys: &KeySet,
@@ -38,8 +36,8 @@ pub(crate) fn find_by_keys(
 ) -> Result<Vec<RecordBatch>, ParquetError> {
     let mut rows = left(file, &candidates(file, keys, time)?);
     if rows.iter().map(ExactSizeIterator::len).sum::<usize>() > FEW_ROWS {
-        // Of keys alone: those of other times are few, and starts take longer to unpack
-        // than ids to compare.
+        // Only by key: few rows have other times, and decoding starts costs more than comparing
+        // ids.
         let columns = keys.columns();
         let (mut numbers, mut before) = (Numbers::of(&rows), 0);
         let mut wanted: Vec<Range<usize>> = Vec::new();
@@ -70,8 +68,8 @@ pub(crate) fn find_by_keys(
     Ok(found)
 }
 
-/// The columns that an outline needs: those that are wanted, those that decide,
-/// and those that must have values.
+/// The columns needed for an outline: the requested ones, those that decide, and those that must
+/// not be null.
 fn outline_columns(outline: &Outline, keys: &KeySet) -> Vec<&'static str> {
     let decisive = keys.columns();
     let schema = span_schema();
@@ -85,7 +83,7 @@ fn outline_columns(outline: &Outline, keys: &KeySet) -> Vec<&'static str> {
     column::ALL.iter().copied().filter(needed).collect()
 }
 
-/// Rows with some columns of the span schema as rows with all of them.
+/// Extends rows with some columns to the full span schema.
 fn filled_up(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let schema = span_schema();
     let columns = schema.fields().iter().map(|field| match batch.column_by_name(field.name()) {
@@ -95,7 +93,7 @@ fn filled_up(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     RecordBatch::try_new(Arc::clone(&schema), columns.collect::<Result<Vec<_>, _>>()?)
 }
 
-/// Rows among which are all that have any of the keys and start in the range.
+/// A superset of the rows with any of the keys and a start in the range.
 fn candidates(
     file: &SpanFile,
     keys: &KeySet,
@@ -117,7 +115,7 @@ fn candidates(
     if !untold && !others.is_empty() {
         index.prepare(handle, in_time().map(|block| block.group), &others)?;
     }
-    // Blocks of a row group are neighbours.
+    // Blocks of a row group are adjacent.
     let (mut group, mut blocks) = (usize::MAX, u32::MAX);
     for block in in_time().filter(|_| untold || !others.is_empty()) {
         if !untold && block.group != group {
@@ -133,7 +131,7 @@ fn candidates(
     Ok(united(rows, usize::try_from(file.rows).unwrap_or(0)))
 }
 
-/// In order, without overlap, and none beyond the end.
+/// Sorts and merges ranges, and cuts them at `end`.
 pub(crate) fn united(mut ranges: Vec<Range<usize>>, end: usize) -> Vec<Range<usize>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut united: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
@@ -148,20 +146,20 @@ pub(crate) fn united(mut ranges: Vec<Range<usize>>, end: usize) -> Vec<Range<usi
     united
 }
 
-/// The numbers in the file of rows that were read, by their place among them.
+/// Maps the index of a row that was read to its row number in the file.
 struct Numbers<'a> {
     rows: &'a [Range<usize>],
-    /// Of rows before the first range.
+    /// Number of rows before the first range.
     before: usize,
 }
 
 impl<'a> Numbers<'a> {
-    /// Of rows given in order and without overlap.
+    /// The ranges must be ascending and disjoint.
     const fn of(rows: &'a [Range<usize>]) -> Self {
         Self { rows, before: 0 }
     }
 
-    /// That of the row at this place, which is no earlier one than was asked for before.
+    /// The number of the row with this index, which must not be lower than in the previous call.
     fn at(&mut self, place: usize) -> usize {
         while let [first, rest @ ..] = self.rows
             && !rest.is_empty()
@@ -174,7 +172,7 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// Those of some rows, given in order, that are not deleted.
+/// The rows that are not deleted. `rows` must be ascending.
 pub(crate) fn left(file: &SpanFile, rows: &[Range<usize>]) -> Vec<Range<usize>> {
     let Some(gone) = file.gone() else { return rows.to_vec() };
     let mut left = Vec::with_capacity(rows.len());
@@ -189,10 +187,10 @@ pub(crate) fn left(file: &SpanFile, rows: &[Range<usize>]) -> Vec<Range<usize>> 
     left
 }
 
-/// These rows, given in order and without overlap, as rows of the span schema.
+/// Reads these rows, which must be ascending and disjoint, as rows of the span schema.
 ///
 /// # Errors
-/// Where the file is damaged.
+/// If the file is damaged.
 pub(crate) fn read(
     file: &SpanFile,
     rows: &[Range<usize>],
@@ -201,7 +199,7 @@ pub(crate) fn read(
     read_by(1, file, rows, wanted)
 }
 
-/// The same by so many threads.
+/// Reads the same with several threads.
 fn read_by(
     threads: usize,
     file: &SpanFile,
@@ -236,14 +234,14 @@ fn read_by(
     Ok(all)
 }
 
-/// Rows, given in order and without overlap, by the row group that they are in.
+/// Splits ascending, disjoint rows by row group.
 pub(crate) fn by_group(file: &SpanFile, rows: &[Range<usize>]) -> Vec<(usize, Vec<Range<usize>>)> {
     let bounds = file.group_rows();
     let mut groups = Vec::new();
     let mut rest = rows;
     for (group, bound) in bounds.windows(2).enumerate() {
         let (first, end) = (bound[0], bound[1]);
-        // What begins before the end of the group, the last of which may go on.
+        // The ranges that begin before the group's end. The last may continue after it.
         let count = rest.partition_point(|range| range.start < end);
         let own = rest[..count].iter().map(|range| range.start.max(first)..range.end.min(end));
         let own: Vec<Range<usize>> = own.filter(|range| !range.is_empty()).collect();
@@ -256,7 +254,7 @@ pub(crate) fn by_group(file: &SpanFile, rows: &[Range<usize>]) -> Vec<(usize, Ve
     groups
 }
 
-/// The ids that rows which were read refer to as their parents.
+/// The ids of the parents of rows that were read.
 fn parents(
     file: &SpanFile,
     group: usize,
@@ -276,11 +274,10 @@ fn parents(
     Ok(Parents::Ids(own, SpanIds::of(&batches, missing)?))
 }
 
-/// Columns of these rows of a row group as they are in the file, by their places
-/// in it.
+/// The columns with these indexes, of these rows of a row group, as they are in the file.
 ///
 /// # Errors
-/// Where the file is damaged.
+/// If the file is damaged.
 pub(crate) fn read_places(
     file: &SpanFile,
     group: usize,
@@ -301,8 +298,8 @@ pub(crate) fn read_places(
     let mask = ProjectionMask::roots(schema, places);
     let hint = file.metadata.schema().fields();
     let levels = parquet_to_arrow_field_levels(schema, mask.clone(), Some(hint))?;
-    // What few rows are read of is read again soon: a search reads the rows that it
-    // has found, and then their traces.
+    // Data of a few rows is soon read again: a search reads the rows that it found, and then their
+    // traces.
     let keep = rows.iter().map(ExactSizeIterator::len).sum::<usize>() * 2 < end - first;
     let group = Group { file: &file.file, metadata: file.metadata.metadata(), group, keep };
     let of_group = rows.iter().map(|rows| rows.start - first..rows.end - first);
@@ -320,10 +317,10 @@ pub(crate) fn read_group(file: &SpanFile, group: usize) -> Result<Vec<RecordBatc
     read(file, &left(file, std::slice::from_ref(&whole)), &Wanted::ALL)
 }
 
-/// Reads everything, and keeps nothing.
+/// Reads everything, to find damage.
 ///
 /// # Errors
-/// Where any of it cannot be read.
+/// If any part cannot be read.
 pub(crate) fn check(file: &SpanFile) -> Result<(), ParquetError> {
     for group in file.group_rows().windows(2) {
         read(file, std::slice::from_ref(&(group[0]..group[1])), &Wanted::ALL)?;
@@ -331,8 +328,7 @@ pub(crate) fn check(file: &SpanFile) -> Result<(), ParquetError> {
     Ok(())
 }
 
-/// Which rows of the file some deletions select, whether or not they are
-/// deleted already.
+/// The rows of the file that some deletions select, including rows that are already deleted.
 pub(crate) fn selected(
     file: &SpanFile,
     selections: &[Selection],

@@ -1,8 +1,7 @@
-//! The shapes of a file's rows: a file of their own, whose row groups belong to
-//! those of the other.
+//! The shapes of a file's rows, in a second file with corresponding row groups.
 //!
-//! It is written before the other file, which names it, and is removed with it. No
-//! two have the same name.
+//! It is written before the spans file, which contains its name, and removed with it. No two shapes
+//! files have the same name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,14 +22,14 @@ use super::layout::{SHAPE_NUMBERS, Shapes, not_of_file, shape_numbers};
 use super::pages::Group;
 use super::{Unserved, load};
 
-/// Memory for shapes that were read, of all files.
+/// Size of the cache of shapes of all files.
 const CACHE_BYTES: usize = 24 << 20;
-/// Of a row group's shapes one of so many is few.
+/// Fewer than one in this many of a row group's shapes count as few.
 const FEW_OF: usize = 16;
-/// The first of a row group's shapes has none of these bits in its number.
+/// The bits that are zero in the number of a row group's first shape.
 const LAST_NUMBER: i64 = (1 << SHAPE_NUMBERS) - 1;
 
-/// See the module.
+/// An open file of shapes. See the module's description.
 #[derive(Debug)]
 pub(crate) struct ShapeFile {
     pub(crate) path: PathBuf,
@@ -48,7 +47,7 @@ impl ShapeFile {
         Self::of(path, file)
     }
 
-    /// That which is read so.
+    /// Reads the metadata of an open file.
     pub(crate) fn of(path: PathBuf, file: Handle) -> Result<Self, Unserved> {
         let bytes = file.byte_len();
         let metadata = load(&file, ArrowReaderOptions::new()).map_err(|reason| {
@@ -57,16 +56,16 @@ impl ShapeFile {
         Ok(Self { file, path, metadata, bytes })
     }
 
-    /// The columns at these places of the shapes of a row group.
+    /// Columns of all shapes of a row group.
     ///
     /// # Errors
-    /// Where the file is damaged.
+    /// If the file is damaged.
     pub(crate) fn group(
         &self,
         group: usize,
         places: &[usize],
     ) -> Result<Arc<Shapes>, ParquetError> {
-        if let Some(shapes) = self.kept(group, places) {
+        if let Some(shapes) = self.cached(group, places) {
             return Ok(shapes);
         }
         let shapes = Arc::new(self.read(group, places)?);
@@ -75,20 +74,19 @@ impl ShapeFile {
         Ok(shapes)
     }
 
-    /// The columns at these places of the shapes of a row group that some rows have.
-    /// Of a few shapes only these are read, and not kept, for the next few rows have
-    /// others: unless the whole group was asked for so lately that it would still be
-    /// kept, if it had been.
+    /// Columns of the shapes that some rows have. If they are few, only these shapes are read, and
+    /// they are not cached, since the next rows have other shapes. If the whole group was recently
+    /// requested and would still be cached, it is read and cached.
     ///
     /// # Errors
-    /// Where the file is damaged.
+    /// If the file is damaged.
     pub(crate) fn of_rows(
         &self,
         group: usize,
         places: &[usize],
         rows: &[RecordBatch],
     ) -> Result<Arc<Shapes>, ParquetError> {
-        if let Some(shapes) = self.kept(group, places) {
+        if let Some(shapes) = self.cached(group, places) {
             return Ok(shapes);
         }
         let mut wanted: Vec<i64> = Vec::new();
@@ -104,17 +102,16 @@ impl ShapeFile {
             wanted.iter().map(|number| (number & LAST_NUMBER) as usize).collect();
         match Shapes::some(self.select(group, places, Some(&places_of))?, wanted) {
             Some(shapes) => Ok(Arc::new(shapes)),
-            // They are numbered otherwise.
+            // The shapes are numbered differently.
             None => self.group(group, places),
         }
     }
 
-    fn kept(&self, group: usize, places: &[usize]) -> Option<Arc<Shapes>> {
+    fn cached(&self, group: usize, places: &[usize]) -> Option<Arc<Shapes>> {
         CACHE.lock().get(&(self.file.serial(), group, places.into()))
     }
 
-    /// Whether these columns of the row group were asked for of late. From now on, they
-    /// were.
+    /// Whether these columns of the row group were requested recently. Records this request.
     fn was_asked_for(&self, group: usize, places: &[usize]) -> bool {
         let key = (self.file.serial(), group, places.into());
         let mut asked_for = ASKED_FOR.lock();
@@ -125,8 +122,7 @@ impl ShapeFile {
         was
     }
 
-    /// Memory that these columns of the row group would take, by and large: what they
-    /// hold, and a number for each shape.
+    /// Approximate memory of these columns of the row group, including a number for each shape.
     fn estimated_bytes(&self, group: usize, places: &[usize]) -> usize {
         let schema = self.metadata.parquet_schema();
         let mask = ProjectionMask::roots(schema, places.iter().copied());
@@ -140,7 +136,7 @@ impl ShapeFile {
         leaves.map(bytes).sum()
     }
 
-    /// Number of the shapes of a row group.
+    /// Number of shapes in a row group.
     fn count(&self, group: usize) -> Result<usize, ParquetError> {
         let metadata = self.metadata.metadata();
         if group >= metadata.num_row_groups() {
@@ -149,17 +145,16 @@ impl ShapeFile {
         Ok(usize::try_from(metadata.row_group(group).num_rows()).unwrap_or(0))
     }
 
-    /// The same, which is not kept.
+    /// Like [`Self::group`], without the cache.
     ///
     /// # Errors
-    /// Where the file is damaged.
+    /// If the file is damaged.
     pub(crate) fn read(&self, group: usize, places: &[usize]) -> Result<Shapes, ParquetError> {
         let all = self.select(group, places, None)?;
         Shapes::all(all).ok_or_else(|| damaged("their numbers are not in order"))
     }
 
-    /// The columns of those shapes of a row group that are at some places, in order,
-    /// or of all.
+    /// Columns of the shapes with these indexes, ascending, or of all.
     fn select(
         &self,
         group: usize,
@@ -190,11 +185,10 @@ impl ShapeFile {
         Ok(concat_batches(&columns, &batches)?)
     }
 
-    /// Has columns of the shapes of some row groups ready, where they are far away: all
-    /// at once, and not group by group.
+    /// Fetches columns of the shapes of some row groups together, if they are remote.
     ///
     /// # Errors
-    /// Where they cannot be reached.
+    /// If they cannot be reached.
     pub(crate) fn prepare(
         &self,
         groups: impl Iterator<Item = usize>,
@@ -230,12 +224,12 @@ fn damaged(what: &str) -> ParquetError {
     ParquetError::General(format!("shapes: {what}"))
 }
 
-/// Where the shapes of files of this directory are.
+/// The directory of shapes files.
 pub(crate) fn directory_of(spans: &Path) -> PathBuf {
     spans.with_file_name("shapes")
 }
 
-/// Removes what a crash left behind: files of no file of spans.
+/// Removes shapes files without a spans file, which a crash left behind.
 pub(crate) fn remove_leftovers(spans: &Path, is_needed: impl Fn(&str) -> bool) {
     let Ok(entries) = fs::read_dir(directory_of(spans)) else { return };
     for entry in entries.flatten() {
@@ -248,14 +242,14 @@ pub(crate) fn remove_leftovers(spans: &Path, is_needed: impl Fn(&str) -> bool) {
     }
 }
 
-/// A file, a row group of it, and columns of its shapes.
+/// File, row group, and columns of its shapes.
 type Key = (u64, usize, Box<[usize]>);
 
-/// What was asked for of late, of which only a few shapes were read: as much as the
-/// [cache](CACHE) would hold of it.
+/// Recent requests for which only a few shapes were read. Its capacity corresponds to that of the
+/// [cache](CACHE).
 static ASKED_FOR: LazyLock<Mutex<Cache<Key, ()>>> =
     LazyLock::new(|| Mutex::new(Cache::new(CACHE_BYTES)));
 
-/// Shapes that were read of late.
+/// Recently read shapes.
 static CACHE: LazyLock<Mutex<Cache<Key, Shapes>>> =
     LazyLock::new(|| Mutex::new(Cache::new(CACHE_BYTES)));

@@ -1,8 +1,8 @@
-//! Writes rows as a Parquet file, with an index in it.
+//! Writes rows as a Parquet file with an index.
 //!
-//! Rows are encoded once, when their generation becomes a file. Files are
-//! merged by copying row groups as they are, but for small ones, which become
-//! one, and those with deleted rows, which are written anew without them.
+//! Rows are encoded once, when their generation becomes a file. Merging copies row groups
+//! unchanged, except for small ones, which are combined, and those with deleted rows, which are
+//! encoded again without them.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -31,30 +31,29 @@ use crate::contract::StoreError;
 use crate::embedded::duplicates::origins::TakenRanges;
 use crate::embedded::{fault, keys, private};
 
-/// Rows of a row group, at most.
+/// Maximum rows of a row group.
 pub(crate) const ROW_GROUP_ROWS: usize = 128 * 1024;
-/// Row groups of fewer rows are made one with their neighbours in a merge.
+/// A merge combines row groups with fewer rows than this.
 pub(crate) const SMALL_GROUP_ROWS: usize = 16 * 1024;
 
 /// A file names keys of some kind where they are so many bytes at most.
 const MAX_NOTED_BYTES: usize = 64 << 10;
 
-/// What a file says of itself besides its rows.
+/// Metadata of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Notes {
-    /// Batches that it holds.
+    /// Origins of its batches.
     pub(crate) origins: TakenRanges,
-    /// The last deletion that it is written without.
+    /// The last deletion that is applied.
     pub(crate) deletions: u64,
-    /// When its newest rows became a file.
+    /// The time at which its newest rows became a file.
     pub(crate) written_unix_nano: i64,
 }
 
-/// Writes the file of these generations; it is there whole or not at all.
-/// `None` where there are no rows.
+/// Writes the file of these generations atomically. Returns `None` if there are no rows.
 ///
 /// # Errors
-/// Where the file cannot be written; nothing of it stays.
+/// If the file cannot be written. Nothing of it remains then.
 pub(crate) fn write(
     directory: &Path,
     generations: (u64, u64),
@@ -72,7 +71,7 @@ pub(crate) fn write(
     let has = |name: &str| match name {
         file_column::PARENT_ROW_OFFSET | file_column::ASSEMBLED_PARENT_ROW_OFFSET => true,
         name => rows.batches.iter().filter_map(|batch| batch.column_by_name(name)).any(|a| {
-            // What has no column of its own is in the map.
+            // Attributes without their own column are in the map.
             name == column::ATTRIBUTES || has_values(a)
         }),
     };
@@ -80,11 +79,11 @@ pub(crate) fn write(
     make(directory, generations, (layout, &plan.distinct), notes, |file| file.add(&rows, &places))
 }
 
-/// Makes one file of the rows of some files, as [`write`] does. Only the rows of
-/// small row groups are in memory, as many as make one row group.
+/// Merges files into one, like [`write`]. Only rows of small row groups are in memory, up to one
+/// full row group.
 ///
 /// # Errors
-/// As [`write`], and where a part cannot be read.
+/// The errors of [`write`], and if a part cannot be read.
 pub(crate) fn merge(
     directory: &Path,
     generations: (u64, u64),
@@ -133,7 +132,7 @@ fn make(
     }
 }
 
-/// A name that no other file of shapes has.
+/// A unique name for a shapes file.
 fn shapes_name(generations: (u64, u64)) -> String {
     let unique = RandomState::new().build_hasher().finish();
     let name = file_name(generations);
@@ -182,7 +181,7 @@ struct FileWriter {
     /// Keys of which lists, events or links have values.
     scattered: NotedKeys,
     rows: usize,
-    /// The earliest start that makes sense.
+    /// The earliest plausible start.
     oldest_unix_nano: Option<i64>,
 }
 
@@ -215,7 +214,7 @@ impl FileWriter {
         })
     }
 
-    /// Adds rows, encoded, in the order of these places.
+    /// Encodes and adds rows in this order.
     fn add(&mut self, rows: &Rows<'_>, places: &[order::RowPlace]) -> Result<(), Failure> {
         self.scattered.add(Some(rows.scattered_keys()));
         for places in places.chunks(ROW_GROUP_ROWS) {
@@ -264,11 +263,11 @@ impl FileWriter {
             let traces = part.index.traces(&part.file)?;
             let rows = part.group_rows();
             let fits = self.layout.has_all_of(&part.layout);
-            // Of each row group that is copied, the row that it begins with here.
+            // For each copied row group, its first row in this file.
             let mut copied: Vec<Option<usize>> = vec![None; rows.len()];
             for (group, rows) in rows.windows(2).enumerate() {
                 let count = rows[1] - rows[0];
-                // Without an index to copy, one is made from the rows.
+                // If there is no index to copy, it is made from the rows.
                 let deleted = part
                     .gone()
                     .is_some_and(|gone| gone.rows.slice(rows[0], count).count_set_bits() > 0);
@@ -299,7 +298,7 @@ impl FileWriter {
         self.add_groups(small)
     }
 
-    /// Adds the rows of some row groups, encoded anew.
+    /// Encodes the rows of some row groups again and adds them.
     fn add_groups(&mut self, groups: Vec<Group<'_>>) -> Result<(), Failure> {
         let mut batches: Vec<SpanRows> = Vec::new();
         for (part, group) in groups {
@@ -312,7 +311,7 @@ impl FileWriter {
         self.add(&rows, &places)
     }
 
-    /// Adds a row group as it is, but for its traces.
+    /// Copies a row group without its traces.
     fn copy_group(&mut self, (part, group): Group<'_>, ribbon: &[u8]) -> Result<(), Failure> {
         self.index.copy(self.spans.writer.bytes_written() as u64, &part.index, group);
         self.spans.writer.write_all(ribbon)?;
@@ -328,7 +327,7 @@ impl FileWriter {
     }
 
     fn finish(mut self, notes: &Notes) -> Result<(), Failure> {
-        // Nothing may name what a crash would take away.
+        // The file that refers to the shapes must not exist before they are durable.
         self.shapes.writer.into_inner()?.sync_all()?;
         if let Some(directory) = self.shapes_path.parent() {
             File::open(directory)?.sync_all()?;
@@ -372,7 +371,7 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    /// Ten spans a trace; the fragment of each is its own number.
+    /// Ten spans in each trace. The fragment of each is its own number.
     fn span(n: u64) -> Span {
         let id = SpanId::from_u64(n + 1).expect("not zero");
         let start = n as i64 * SECOND;
@@ -380,7 +379,7 @@ mod tests {
         span.assembled_trace_id = Some(trace(n / 10));
         span.trace_id = n.is_multiple_of(20).then(|| trace(n + (1 << 40)));
         span.fragment_id = n.is_multiple_of(2).then_some(n);
-        // Files do not all have columns for the same attributes.
+        // Only some files have a column for this attribute.
         span.attributes.extend((n > 40_000).then(|| ("m".to_owned(), (n as i64).into())));
         span.attributes.push(("n".to_owned(), n.to_string().into()));
         span
@@ -425,7 +424,7 @@ mod tests {
             .zip(ends.windows(2))
             .map(|(generation, ends)| file(directory.path(), generation, ends[0]..ends[1]))
             .collect();
-        // The last but one loses its first thousand rows.
+        // The second to last file loses its first thousand rows.
         let first_kept = ends[3] + 1000;
         let gone = arrow::buffer::BooleanBuffer::collect_bool(large as usize, |row| row < 1000);
         assert_eq!(parts[3].remove_rows(gone), 1000);
@@ -459,7 +458,7 @@ mod tests {
                 found(&merged, &[header], all),
                 wanted(&mut std::iter::once(first / 20 * 20))
             );
-            // Nearly all blocks are left out where an attribute is looked for.
+            // The index rules out nearly all blocks for an attribute.
             let hash = hash_attribute("n", &n.to_string());
             let blocks_with =
                 |block: &Block| merged.blocks_with_all(block.group, &[hash]).expect("read");

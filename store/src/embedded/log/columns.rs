@@ -1,18 +1,17 @@
-//! A batch as bytes, as a record of the log holds it.
+//! The encoding of a batch in a log record.
 //!
-//! Written once and read at most once, by this program only: so columns stand
-//! as they lie in memory, without the descriptions that Arrow's own format
-//! needs for every batch and which took four times as long as the columns.
-//! What compresses badly is written shorter: lengths instead of offsets, and
-//! attribute keys, which are few, as places in a list.
+//! It is written once and read at most once, by this program only. So columns are stored as they
+//! are in memory, without the metadata of Arrow's own format, which took four times as long as the
+//! columns. Only what compresses badly is written shorter: lengths instead of offsets, and indexes
+//! instead of attribute keys.
 //!
 //! ```text
-//! batch:  rows | column...                       numbers are LEB128 where not said otherwise
-//! column: length of its name u8 | name | array   columns without a value are left out
+//! batch:  rows | column...                       numbers are LEB128 unless stated otherwise
+//! column: length of its name u8 | name | array   columns without any value are omitted
 //! array:  has nulls u8 | bitmap of the rows that have a value | values
 //! values: numbers and ids   as in memory
 //!         texts             length... | bytes
-//!         dictionary        count | array of the texts | places, each of the fewest bytes that hold all
+//!         dictionary        count | array of the texts | indexes, each of the fewest bytes for all
 //!         lists             length... | array of the items
 //!         maps              length... | keys as a dictionary | array of the values
 //!         structs           array...
@@ -58,14 +57,14 @@ pub(crate) fn put_number(bytes: &mut Vec<u8>, mut number: usize) {
     bytes.push(number as u8);
 }
 
-/// Lengths that are looked at together: nearly all are short, and take a byte.
+/// Lengths that are checked together. Nearly all fit into one byte.
 const LENGTHS_AT_ONCE: usize = 64;
 
 fn put_lengths(bytes: &mut Vec<u8>, offsets: &[i32]) {
     let mut rest = offsets;
     while let [_, _, ..] = rest {
         let some = &rest[..rest.len().min(LENGTHS_AT_ONCE + 1)];
-        // Offsets of an array are in order.
+        // Offsets of an array are ascending.
         let lengths = some.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
         if lengths.clone().fold(0, |all, length| all | length) < 0x80 {
             bytes.extend(lengths.map(|length| length as u8));
@@ -123,7 +122,7 @@ fn write_array(array: &dyn Array, bytes: &mut Vec<u8>) -> Result<(), ArrowError>
             put_number(bytes, texts.len());
             put_nulls(bytes, texts.nulls());
             put_texts(bytes, texts);
-            // A null's place may be anything.
+            // The index of a null may be anything.
             let most = texts.len().saturating_sub(1) as i32;
             let places = array.keys().values().iter().map(|place| (*place).clamp(0, most));
             put_places(bytes, places, texts.len());
@@ -151,9 +150,9 @@ fn write_array(array: &dyn Array, bytes: &mut Vec<u8>) -> Result<(), ArrowError>
     Ok(())
 }
 
-/// Those items that lists refer to: there may be others before and after.
+/// The items that the lists refer to. The array may contain more at both ends.
 fn items(items: &ArrayRef, offsets: &[i32]) -> ArrayRef {
-    // No lists have one offset, which is an end and may be any.
+    // Without lists there is one offset, which may be any number.
     let end = |offset: Option<&i32>| offset.map_or(0, |offset| *offset as usize);
     let (first, last) = (end(offsets.first()), end(offsets.last()));
     if first == 0 && last == items.len() {
@@ -162,11 +161,11 @@ fn items(items: &ArrayRef, offsets: &[i32]) -> ArrayRef {
     items.slice(first, last - first)
 }
 
-/// More than the keys of a batch; each is sought in one place only, and one that
-/// is not there is listed again.
+/// More than the number of distinct keys in a batch. Each key is looked up in one slot only. After
+/// a collision, a key is listed again.
 const KEY_SLOTS: usize = 256;
 
-/// Writes texts, of which few are distinct, as a dictionary.
+/// Writes texts with few distinct values as a dictionary.
 fn put_keys(bytes: &mut Vec<u8>, keys: &StringArray) {
     let (data, offsets) = (keys.value_data(), keys.value_offsets());
     let mut slots: [(&[u8], i32); KEY_SLOTS] = [(&[], -1); KEY_SLOTS];
@@ -176,7 +175,7 @@ fn put_keys(bytes: &mut Vec<u8>, keys: &StringArray) {
         let key = &data[pair[0] as usize..pair[1] as usize];
         let slot = &mut slots[key_slot::<KEY_SLOTS>(key)];
         if slot.1 < 0 || slot.0 != key {
-            // Fewer than there are offsets, which have 32 bits.
+            // Arrow's offsets have 32 bits.
             *slot = (key, listed.len() as i32);
             listed.push(key);
         }
@@ -189,7 +188,7 @@ fn put_keys(bytes: &mut Vec<u8>, keys: &StringArray) {
     put_places(bytes, places.into_iter(), listed.len());
 }
 
-/// The batch that was written, with all columns of the span schema.
+/// The decoded batch, with all columns of the span schema.
 pub(crate) fn read(bytes: &[u8]) -> Result<RecordBatch, ArrowError> {
     let schema = span_schema();
     let mut reader = Reader { rest: bytes };
@@ -203,7 +202,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<RecordBatch, ArrowError> {
         columns[at] = Some(reader.array(schema.field(at).data_type(), rows)?);
     }
     let fields = || schema.fields().iter();
-    // Only columns with bytes for every row tell that there are so many.
+    // A column with bytes for every row must confirm the number of rows.
     if rows > 0 && fields().zip(&columns).any(|(field, c)| c.is_none() && !field.is_nullable()) {
         return Err(malformed());
     }
@@ -219,7 +218,7 @@ pub(crate) fn malformed() -> ArrowError {
     ArrowError::ParseError("these are not the bytes of a batch".to_owned())
 }
 
-/// Reads what was written, from the start on.
+/// Reads encoded data sequentially.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -229,7 +228,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// What was not read yet.
+    /// The remaining bytes.
     pub(crate) const fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -255,7 +254,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// So many values of so many bytes each.
+    /// Reads `count` values of `width` bytes each.
     fn values(&mut self, count: usize, width: usize) -> Result<Buffer, ArrowError> {
         let length = count.checked_mul(width).ok_or_else(malformed)?;
         Ok(Buffer::from_slice_ref(self.take(length)?))
@@ -269,7 +268,7 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn number(&mut self) -> Result<usize, ArrowError> {
         let mut number = 0;
-        // What is longer than 32 bits counts nothing here.
+        // No count has more than 32 bits.
         for shift in [0, 7, 14, 21, 28] {
             let byte = self.byte()?;
             number |= usize::from(byte & 0x7f) << shift;
@@ -281,7 +280,7 @@ impl<'a> Reader<'a> {
     }
 
     fn offsets(&mut self, count: usize) -> Result<OffsetBuffer<i32>, ArrowError> {
-        // Each length takes a byte at least.
+        // Each length takes at least one byte.
         if count > self.rest.len() {
             return Err(malformed());
         }
@@ -315,7 +314,7 @@ impl<'a> Reader<'a> {
         StringArray::try_new(offsets, bytes, nulls)
     }
 
-    /// Texts, and so many places among them.
+    /// Reads texts, and indexes into them.
     fn dictionary(
         &mut self,
         count: usize,
@@ -329,7 +328,7 @@ impl<'a> Reader<'a> {
         DictionaryArray::try_new(places, Arc::new(texts))
     }
 
-    /// So many places among so many values.
+    /// Reads indexes into a list.
     pub(crate) fn places(&mut self, count: usize, listed: usize) -> Result<Vec<i32>, ArrowError> {
         Ok(match listed {
             0..=0x100 => self.take(count)?.iter().map(|place| i32::from(*place)).collect(),
@@ -388,7 +387,7 @@ impl<'a> Reader<'a> {
 }
 
 fn last(offsets: &OffsetBuffer<i32>) -> usize {
-    // Offsets that were read begin at 0 and go up.
+    // Offsets start at 0 and are ascending.
     offsets.last().map_or(0, |end| *end as usize)
 }
 

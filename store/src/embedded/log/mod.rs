@@ -1,5 +1,5 @@
-//! The write-ahead log: one segment a generation, written by one thread that
-//! makes all waiting records durable with one sync.
+//! The write-ahead log: one segment for each generation. One thread writes it and makes all waiting
+//! records durable with one sync (group commit).
 
 pub(super) mod columns;
 pub(super) mod record;
@@ -23,46 +23,45 @@ use rustix::io::Errno;
 use tokio::sync::oneshot;
 
 use crate::contract::StoreError;
-use crate::embedded::duplicates::seen::Seen;
+use crate::embedded::duplicates::seen::RecentIdentities;
 use crate::embedded::keys::starts;
 use crate::embedded::upkeep::now_unix_nano;
 use crate::embedded::{fault, private};
 use record::Record;
 
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-/// Bytes written before one sync, at most, so that no one waits for long.
+/// Maximum bytes written before a sync, to bound the waiting time.
 const GROUP_BYTES: usize = 32 << 20;
-/// How long records are gathered for one sync while several senders are at work:
-/// about as long as a sync takes. Longer saves few more syncs, as each sender
-/// waits for its answer before it sends again.
+/// How long records are collected for one sync if several senders are active: about the duration of
+/// a sync. A longer time saves few syncs, because each sender waits for its response before it
+/// sends again.
 const GATHER: Duration = Duration::from_millis(3);
-/// Memory kept for the next group.
+/// Buffer capacity that is kept for the next group.
 const KEPT_BYTES: usize = 4 << 20;
 
-/// Told by the log's thread what became of each record, before the one who
-/// waits for it is.
-pub(super) trait Taker: Send {
-    /// The record is durable, in this many bytes of this generation; without this many
-    /// of its rows, whose spans were stored before.
+/// Callbacks of the log's thread. They run before the caller of [`Wal::append`] gets the result.
+pub(super) trait LogObserver: Send {
+    /// The record is durable. It takes `bytes` in this generation's segment. `twice` of its rows
+    /// were left out because their spans were already stored.
     fn durable(&self, record: Record, twice: u64, bytes: u64, generation: u64);
 
-    /// Nothing of the record was kept.
+    /// Nothing of the record was stored.
     fn refused(&self, record: &Record, error: &StoreError);
 
-    /// Rows are gone that were stored: what is seen is to be what is stored.
-    fn look_again(&self, seen: &mut Seen);
+    /// Stored rows were deleted. `seen` must be reduced to what is stored.
+    fn look_again(&self, seen: &mut RecentIdentities);
 }
 
-/// Which rows of a record are durable now.
+/// Which rows of a record were stored.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum StoredRows {
     /// All.
     All,
-    /// Those at these places. The spans of the others were durable before.
+    /// The rows with these indexes. The spans of the others were already stored.
     Rows(Vec<u32>),
 }
 
-type Done = oneshot::Sender<Result<Taken, StoreError>>;
+type Done = oneshot::Sender<Result<StoredRows, StoreError>>;
 
 enum Command {
     Append { record: Record, bytes: Vec<u8>, identities: Option<Vec<u64>>, done: Done },
@@ -71,7 +70,7 @@ enum Command {
     Close,
 }
 
-/// The log's writer. Dropping it finishes what is waiting.
+/// The handle of the log's writer. Dropping it writes everything that waits.
 pub(super) struct Wal {
     commands: mpsc::Sender<Command>,
     open: Arc<AtomicU64>,
@@ -83,7 +82,7 @@ pub(super) fn segment_path(directory: &Path, generation: u64) -> PathBuf {
     directory.join(format!("{generation:012}.log"))
 }
 
-/// The generations that have a segment, oldest first.
+/// The generations with a segment, oldest first.
 pub(super) fn segments(directory: &Path) -> io::Result<Vec<u64>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -97,16 +96,16 @@ pub(super) fn segments(directory: &Path) -> io::Result<Vec<u64>> {
 }
 
 impl Wal {
-    /// Starts the writer, for segments of so many rows at most, unless one record
-    /// has more. The first segment is made with the first record, so that a store
-    /// opens on a full disk too.
+    /// Starts the writer. Segments have at most `segment_rows` rows, unless one record has more.
+    /// The first segment is created with the first record, so that a store also opens on a full
+    /// disk.
     pub(super) fn start(
         directory: PathBuf,
         generation: u64,
         segment_rows: usize,
         min_free_bytes: u64,
-        seen: Seen,
-        taker: Box<dyn Taker>,
+        seen: RecentIdentities,
+        observer: Box<dyn LogObserver>,
     ) -> io::Result<Self> {
         let (commands, queue) = mpsc::channel();
         let open = Arc::new(AtomicU64::new(generation));
@@ -117,7 +116,7 @@ impl Wal {
             segment_rows,
             open: Arc::clone(&open),
             min_free_bytes,
-            taker,
+            observer,
             seen,
             defined: AHashSet::new(),
         };
@@ -127,29 +126,29 @@ impl Wal {
         Ok(Self { commands, open, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Makes a record durable, but for rows that were before, by their identities.
-    /// `Taker` learns of the outcome even where the caller does not wait for it.
+    /// Makes a record durable, without the rows whose identities were already stored. The
+    /// [`LogObserver`] gets the result even if the caller does not wait for it.
     pub(super) async fn append(
         &self,
         record: Record,
         bytes: Vec<u8>,
         identities: Option<Vec<u64>>,
-    ) -> Result<Taken, StoreError> {
+    ) -> Result<StoredRows, StoreError> {
         let (done, answer) = oneshot::channel();
-        // A writer that has ended takes the queue with it, and the answer fails.
+        // If the writer has ended, the queue is gone and waiting for the result fails.
         let _ = self.commands.send(Command::Append { record, bytes, identities, done });
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
 
-    /// Begins a new generation with the next record.
+    /// Starts a new generation with the next record.
     pub(super) async fn rotate(&self) {
         let (done, answer) = oneshot::channel();
         let _ = self.commands.send(Command::Rotate { done });
         let _ = answer.await;
     }
 
-    /// Says that rows are gone which were stored: their spans may come again. Whoever
-    /// waits knows that they may from then on.
+    /// Announces that stored rows were deleted, so that their spans may be stored again. When the
+    /// returned future completes, they may.
     pub(super) fn look_again(&self) -> impl Future<Output = ()> + Send + use<> {
         let (done, answer) = oneshot::channel();
         let _ = self.commands.send(Command::LookAgain { done });
@@ -158,12 +157,12 @@ impl Wal {
         }
     }
 
-    /// The generation that the next record goes to, or a later one does.
+    /// The generation of the next record, or an earlier one.
     pub(super) fn open_generation(&self) -> u64 {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Finishes what is waiting, and ends.
+    /// Writes everything that waits, and ends.
     pub(super) fn close(&self) {
         let _ = self.commands.send(Command::Close);
         if let Some(thread) = self.thread.lock().take() {
@@ -178,7 +177,7 @@ impl Drop for Wal {
     }
 }
 
-/// What a sender is told when the store is being closed.
+/// The error for senders while the store closes.
 pub(super) fn closed() -> StoreError {
     StoreError::Full { reason: "the store is closing".to_owned(), retry_after: RETRY_AFTER }
 }
@@ -191,24 +190,24 @@ struct Segment {
 struct Writer {
     directory: PathBuf,
     segment: Option<Segment>,
-    /// Rows of the segment, with those that are about to be written.
+    /// Rows in the segment, including those about to be written.
     rows: usize,
     segment_rows: usize,
     open: Arc<AtomicU64>,
     min_free_bytes: u64,
-    taker: Box<dyn Taker>,
-    seen: Seen,
-    /// Templates that the segment has defined.
+    observer: Box<dyn LogObserver>,
+    seen: RecentIdentities,
+    /// Templates that are defined in the segment.
     defined: AHashSet<u64>,
 }
 
-/// A record that is being made durable.
+/// A record that is being written.
 struct Waiting {
     record: Record,
-    taken: Taken,
-    /// Of the rows that are.
+    stored: StoredRows,
+    /// Identities of the rows to be stored.
     identities: Vec<u64>,
-    /// Rows that are left out.
+    /// Number of rows that are left out.
     twice: u64,
     bytes: u64,
     done: Done,
@@ -217,24 +216,23 @@ struct Waiting {
 impl Writer {
     fn run(mut self, queue: &mpsc::Receiver<Command>) {
         let mut buffer = Vec::new();
-        // Whether several senders were at work when the last group was written.
+        // Whether several senders were active when the last group was written.
         let mut several = false;
-        // What the next segment begins with.
+        // The first record of the next segment.
         let mut ahead: Option<Command> = None;
         while let Some((first, came_meanwhile)) =
             ahead.take().map(|command| (command, true)).or_else(|| next_command(queue))
         {
             buffer.clear();
             buffer.shrink_to(KEPT_BYTES);
-            // A sender that is alone, and waits for each answer, is not kept
-            // waiting.
+            // Does not delay a single sender that waits for each response.
             if (several || came_meanwhile) && matches!(first, Command::Append { .. }) {
                 std::thread::sleep(GATHER);
             }
             let mut waiting: Vec<Waiting> = Vec::new();
             let mut next = Some(first);
             let mut after = None;
-            // Everything that waits goes into one write and one sync.
+            // All waiting commands are written and synced together.
             while let Some(command) = next.take() {
                 match command {
                     Command::Append { ref record, .. } if !self.has_room(record) => {
@@ -263,28 +261,28 @@ impl Writer {
                     let _ = done.send(());
                 }
                 Some(Command::LookAgain { done }) => {
-                    self.taker.look_again(&mut self.seen);
+                    self.observer.look_again(&mut self.seen);
                     let _ = done.send(());
                 }
                 Some(Command::Close) => break,
                 _ => {}
             }
         }
-        // Whoever sent after the end was announced learns of it.
+        // Commands that were sent after `Close` get an error.
         for command in queue.try_iter() {
             if let Command::Append { record, done, .. } = command {
-                self.taker.refused(&record, &closed());
+                self.observer.refused(&record, &closed());
                 let _ = done.send(Err(closed()));
             }
         }
     }
 
-    /// Whether the record's rows go to the segment too.
+    /// Whether the segment has room for the record's rows.
     fn has_room(&self, record: &Record) -> bool {
         self.rows == 0 || self.rows + record.rows.num_rows() <= self.segment_rows
     }
 
-    /// The next record begins a new segment.
+    /// The next record starts a new segment.
     fn abandon_segment(&mut self) {
         self.defined.clear();
         self.rows = 0;
@@ -293,7 +291,7 @@ impl Writer {
         }
     }
 
-    /// Appends a record, but for the rows whose spans came before.
+    /// Appends a record, without rows whose spans were already stored.
     fn add(
         &mut self,
         mut record: Record,
@@ -303,8 +301,8 @@ impl Writer {
         buffer: &mut Vec<u8>,
     ) -> Option<Waiting> {
         let start = buffer.len();
-        let kept = self.kept(&record, &identities);
-        let (mut twice, mut taken) = (0, Taken::All);
+        let kept = self.new_rows(&record, &identities);
+        let (mut twice, mut stored) = (0, StoredRows::All);
         if let Some(rows) = kept {
             twice = (identities.len() - rows.len()) as u64;
             identities = rows.iter().map(|row| identities[*row as usize]).collect();
@@ -312,7 +310,7 @@ impl Writer {
                 Ok(of_some) => bytes = of_some,
                 Err(error) => return self.refuse(&record, &identities, done, error),
             }
-            taken = Taken::Rows(rows);
+            stored = StoredRows::Rows(rows);
         }
         if record.rows.num_rows() > 0 || twice == 0 {
             if let Err(error) = self.define(&record, buffer) {
@@ -323,11 +321,11 @@ impl Writer {
         }
         self.rows += record.rows.num_rows();
         let bytes = (buffer.len() - start) as u64;
-        Some(Waiting { record, taken, identities, twice, bytes, done })
+        Some(Waiting { record, stored, identities, twice, bytes, done })
     }
 
-    /// The places of rows whose spans are new, where others' are not.
-    fn kept(&mut self, record: &Record, identities: &[u64]) -> Option<Vec<u32>> {
+    /// The indexes of rows with new spans, or `None` if all are new.
+    fn new_rows(&mut self, record: &Record, identities: &[u64]) -> Option<Vec<u32>> {
         let starts = starts(record.rows.columns()).filter(|_| !identities.is_empty())?;
         self.seen.take(identities, starts.values(), now_unix_nano())
     }
@@ -341,12 +339,12 @@ impl Writer {
     ) -> Option<Waiting> {
         let error = fault::engine("cannot encode a batch for the log")(error);
         self.seen.take_back(identities);
-        self.taker.refused(record, &error);
+        self.observer.refused(record, &error);
         let _ = done.send(Err(error));
         None
     }
 
-    /// Appends the templates of a record that the segment has not defined yet.
+    /// Defines the templates of a record that the segment does not contain yet.
     fn define(&mut self, record: &Record, buffer: &mut Vec<u8>) -> Result<(), ArrowError> {
         let Some(templated) = record.rows.templated() else { return Ok(()) };
         let templates = templated.templates().iter();
@@ -362,9 +360,9 @@ impl Writer {
         let generation = self.open.load(Ordering::Acquire);
         match self.write(buffer) {
             Ok(()) => {
-                for Waiting { record, taken, twice, bytes, done, .. } in waiting {
-                    self.taker.durable(record, twice, bytes, generation);
-                    let _ = done.send(Ok(taken));
+                for Waiting { record, stored, twice, bytes, done, .. } in waiting {
+                    self.observer.durable(record, twice, bytes, generation);
+                    let _ = done.send(Ok(stored));
                 }
             }
             Err(error) => {
@@ -372,26 +370,26 @@ impl Writer {
                 for Waiting { record, identities, done, .. } in waiting {
                     self.seen.take_back(&identities);
                     let error = self.failure(&error);
-                    self.taker.refused(&record, &error);
+                    self.observer.refused(&record, &error);
                     let _ = done.send(Err(error));
                 }
             }
         }
     }
 
-    fn write(&mut self, buffer: &[u8]) -> Result<(), Trouble> {
+    fn write(&mut self, buffer: &[u8]) -> Result<(), DiskProblem> {
         if buffer.is_empty() {
-            // All that waits is durable already.
+            // Everything that waits was already durable.
             return Ok(());
         }
         let disk = rustix::fs::statvfs(&self.directory).map_err(io::Error::from)?;
         let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
         if free_bytes < self.min_free_bytes.saturating_add(buffer.len() as u64) {
-            return Err(Trouble::TooLittleFree { free_bytes });
+            return Err(DiskProblem::TooLittleFree { free_bytes });
         }
         if self.segment.is_none() {
             let path = segment_path(&self.directory, self.open.load(Ordering::Acquire));
-            // A file of that name can only be left from an attempt that failed.
+            // A file with this name can only be left over from a failed attempt.
             let file = private::create(&path)?;
             File::open(&self.directory)?.sync_all()?;
             self.segment = Some(Segment { file, bytes: 0 });
@@ -404,11 +402,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes back what a failed write left: nothing of a refused batch may come
-    /// back after a restart, nor stand before what is written next.
+    /// Removes the bytes of a failed write. Nothing of a refused batch may reappear after a restart
+    /// or precede later records.
     fn undo(&mut self) {
         use std::io::{Seek, SeekFrom};
-        // Some of them are taken back. To define one twice does no harm.
+        // Some definitions are removed. Defining a template twice is harmless.
         self.defined.clear();
         let Some(segment) = &mut self.segment else { return };
         let undone = segment
@@ -422,21 +420,21 @@ impl Writer {
         }
     }
 
-    fn failure(&self, trouble: &Trouble) -> StoreError {
+    fn failure(&self, trouble: &DiskProblem) -> StoreError {
         let place = self.directory.display();
         let full = |reason| StoreError::Full { reason, retry_after: RETRY_AFTER };
         match trouble {
-            Trouble::TooLittleFree { free_bytes } => full(format!(
+            DiskProblem::TooLittleFree { free_bytes } => full(format!(
                 "only {} MiB are free on the disk of {place}, and {} MiB of it are to stay free; \
                  free some space or keep fewer spans",
                 free_bytes >> 20,
                 self.min_free_bytes >> 20
             )),
-            Trouble::System(error) if is_full(error) => full(format!(
+            DiskProblem::System(error) if is_full(error) => full(format!(
                 "the disk of {place} is full ({error}); free some space or keep fewer spans"
             )),
-            Trouble::System(error) => {
-                // The error of the system cannot be cloned for all who wait.
+            DiskProblem::System(error) => {
+                // `io::Error` cannot be cloned for all waiting callers.
                 let source = io::Error::new(error.kind(), error.to_string());
                 fault::io(format!("cannot write the log in {place}"))(source)
             }
@@ -444,14 +442,13 @@ impl Writer {
     }
 }
 
-/// Leaves a record only the rows at these places; its bytes.
+/// Reduces a record to the rows with these indexes. Returns its bytes.
 fn encode_some(record: &mut Record, rows: &[u32]) -> Result<Vec<u8>, ArrowError> {
     record.rows = record.rows.take(&UInt32Array::from(rows.to_vec()))?;
     record.encode()
 }
 
-/// The next command, and whether it came before it was asked for; none at the
-/// end.
+/// The next command, and whether it was already queued. `None` at the end.
 fn next_command(queue: &mpsc::Receiver<Command>) -> Option<(Command, bool)> {
     match queue.try_recv() {
         Ok(command) => Some((command, true)),
@@ -459,12 +456,12 @@ fn next_command(queue: &mpsc::Receiver<Command>) -> Option<(Command, bool)> {
     }
 }
 
-enum Trouble {
+enum DiskProblem {
     TooLittleFree { free_bytes: u64 },
     System(io::Error),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for DiskProblem {
     fn from(error: io::Error) -> Self {
         Self::System(error)
     }
@@ -480,11 +477,11 @@ mod tests {
     use super::*;
     use crate::embedded::log::record::tests::record;
 
-    /// The generation and rows of each record.
+    /// The generation and number of rows of each record.
     #[derive(Clone, Default)]
-    struct Taken(Arc<Mutex<Vec<(u64, usize)>>>);
+    struct RecordingObserver(Arc<Mutex<Vec<(u64, usize)>>>);
 
-    impl Taker for Taken {
+    impl LogObserver for RecordingObserver {
         fn durable(&self, record: Record, _: u64, _: u64, generation: u64) {
             self.0.lock().push((generation, record.rows.num_rows()));
         }
@@ -493,30 +490,30 @@ mod tests {
             panic!("refused: {error}");
         }
 
-        fn look_again(&self, _: &mut Seen) {}
+        fn look_again(&self, _: &mut RecentIdentities) {}
     }
 
     #[tokio::test]
     async fn a_segment_has_so_many_rows_or_one_record() {
         let directory = tempfile::tempdir().expect("a directory");
-        let taken = Taken::default();
+        let observer = RecordingObserver::default();
         let wal = Wal::start(
             directory.path().to_owned(),
             7,
             10,
             0,
-            Seen::new(0, 0),
-            Box::new(taken.clone()),
+            RecentIdentities::new(0, 0),
+            Box::new(observer.clone()),
         );
         let wal = wal.expect("started");
-        // All at once, so that one group is written to several segments.
+        // Appended at once, so that one group spans several segments.
         let records = [5, 5, 1, 5, 11, 1, 5];
         let appended = records.map(|rows| wal.append(record(rows, None), vec![1; 8], None));
         for result in futures::future::join_all(appended).await {
             result.expect("durable");
         }
         let expected = [(7, 5), (7, 5), (8, 1), (8, 5), (9, 11), (10, 1), (10, 5)];
-        assert_eq!(*taken.0.lock(), expected);
+        assert_eq!(*observer.0.lock(), expected);
         assert_eq!(segments(directory.path()).expect("listed"), [7, 8, 9, 10]);
     }
 }

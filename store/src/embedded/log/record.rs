@@ -1,15 +1,15 @@
-//! One record of the write-ahead log: a batch, its number and its origin; or the
-//! templates that the batches after it refer to.
+//! A record of the write-ahead log: a batch with its number and origin, or the templates that later
+//! batches refer to.
 //!
 //! ```text
 //! length u32 | crc32 of the body u32 | body
 //! body: version u8 | has origin u8 | source 16 | sequence u64 | batch u64 | content
-//! content: length u32 | packed, by zstd where that makes it shorter
+//! content: length u32 | packed, compressed with zstd if that is shorter
 //! packed: rows (see [`templates`]); in version 5: templates
 //!         in version 3: columns (see [`columns`])
 //! in versions 1 and 2 the content is zstd(Arrow IPC stream)
 //! ```
-//! All integers little-endian.
+//! All integers are little-endian.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -34,18 +34,17 @@ const VERSION: u8 = 4;
 const VERSION_TEMPLATES: u8 = 5;
 /// Columns, without templates.
 const VERSION_COLUMNS: u8 = 3;
-/// The last version whose rows are an Arrow IPC stream. Version 1 had all its
-/// columns, version 2 those with a value.
+/// The last version with an Arrow IPC stream. Version 1 had all columns, version 2 only those with
+/// values.
 const VERSION_IPC: u8 = 2;
-/// A log is written once and read at most once, so that little time for it is
-/// worth more than few bytes.
+/// A log is written once and read at most once. So speed matters more than size.
 const ZSTD_LEVEL: i32 = -20;
 const HEAD_BYTES: usize = 8;
 const BODY_HEAD_BYTES: usize = 2 + 16 + 8 + 8;
-/// No batch is anywhere near this large; a longer length is damage.
+/// No batch is nearly this large. A longer length means damage.
 pub(crate) const MAX_RECORD_BYTES: usize = 1 << 30;
 
-/// A batch as the log holds it.
+/// A batch in the log.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     pub(crate) batch: u64,
@@ -55,11 +54,11 @@ pub(crate) struct Record {
     pub(crate) memory_bytes: u64,
 }
 
-/// What a record is.
+/// The contents of a record.
 #[derive(Debug)]
 pub(crate) enum Entry {
     Batch(Record),
-    /// Templates, which are known now.
+    /// Templates. The decoder has added them to the known ones.
     Templates,
 }
 
@@ -101,19 +100,19 @@ impl Record {
         })
     }
 
-    /// Whether a whole record, as it was written, is at the start of `bytes`.
+    /// Whether `bytes` begins with a complete and intact record.
     pub(crate) fn is_sound(bytes: &[u8]) -> bool {
         body(bytes).is_ok_and(|body| body.is_some())
     }
 
-    /// How long the record at the start of `bytes` says that it is.
+    /// The length that the header of the record at the start of `bytes` states.
     pub(crate) fn claimed_length(bytes: &[u8]) -> Option<usize> {
         let length = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
         (BODY_HEAD_BYTES..=MAX_RECORD_BYTES).contains(&length).then(|| HEAD_BYTES + length)
     }
 
-    /// The record at the start of `bytes`, and its length; `None` at the end. The
-    /// records before it in its segment have defined the templates that are known.
+    /// Decodes the record at the start of `bytes` and returns it with its length. `None` at the
+    /// end. `known` has the templates that earlier records of the segment defined.
     pub(crate) fn decode(
         bytes: &[u8],
         known: &mut TemplatesByNumber,
@@ -147,7 +146,7 @@ impl Record {
     }
 }
 
-/// Appends a record of this version, origin and number.
+/// Appends a record with this version, origin and number.
 fn frame(
     (version, origin, batch): (u8, Option<Origin>, u64),
     content: &[u8],
@@ -168,7 +167,7 @@ fn frame(
     Ok(())
 }
 
-/// The body of the record at the start of `bytes`; `None` at the end.
+/// The body of the record at the start of `bytes`. `None` at the end.
 fn body(bytes: &[u8]) -> Result<Option<&[u8]>, Damage> {
     if bytes.is_empty() {
         return Ok(None);
@@ -191,7 +190,7 @@ fn record_length(bytes: usize) -> Result<u32, ArrowError> {
     length.ok_or_else(|| ArrowError::InvalidArgumentError("the batch is too large".to_owned()))
 }
 
-/// What it takes to pack batches, kept by each thread that does.
+/// Buffers for compression. Each thread keeps its own.
 #[derive(Default)]
 struct Room {
     plain: Vec<u8>,
@@ -199,7 +198,7 @@ struct Room {
     compressor: Option<zstd::bulk::Compressor<'static>>,
 }
 
-/// Longer than batches of usual size; what a longer one took is given back.
+/// Larger than normal batches need. Buffers of larger batches are freed.
 const KEPT_BYTES: usize = 4 << 20;
 
 thread_local! {
@@ -207,7 +206,7 @@ thread_local! {
 }
 
 impl Room {
-    /// What is written as it stands in a record.
+    /// Compresses a record's content.
     fn pack(
         &mut self,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), ArrowError>,
@@ -254,7 +253,7 @@ fn unpack_ipc(packed: &[u8]) -> Result<RecordBatch, ArrowError> {
     with_all_columns(&batches.next().ok_or_else(none)??)
 }
 
-/// The rows with those columns, too, that were left out.
+/// Adds the columns that were omitted.
 fn with_all_columns(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let schema = span_schema();
     let column = |field: &FieldRef| {
@@ -284,13 +283,13 @@ pub(crate) mod tests {
                     ("shared".to_owned(), id.0[7].is_multiple_of(2).into()),
                     ("own".to_owned(), "x".repeat(300).into()),
                 ];
-                // One of many keys has no template.
+                // Spans with many keys have no template.
                 let many = (0..200).filter(|_| id.0[7] == 5);
                 span.attributes.extend(many.map(|key| (format!("k{key}"), true.into())));
                 span
             })
             .collect();
-        // It begins with templates after some thousand rows.
+        // The builder starts using templates after some thousand rows.
         let mut builder = SpanBatchBuilder::sharing();
         spans.iter().cycle().take(5_000).for_each(|span| builder.push(span));
         builder.finish_rows().expect("rows");
@@ -300,7 +299,7 @@ pub(crate) mod tests {
         Record { batch: 7, origin, memory_bytes: rows_bytes(&rows), rows }
     }
 
-    /// What a segment holds that begins with this record.
+    /// The contents of a segment that begins with this record.
     pub(crate) fn segment(record: &Record) -> Vec<u8> {
         let mut bytes = Vec::new();
         let templates = record.rows.templated().expect("templates").templates();
@@ -309,7 +308,7 @@ pub(crate) mod tests {
         bytes
     }
 
-    /// As version 2 wrote it.
+    /// The encoding of version 2.
     fn encode_as_ipc(record: &Record) -> Vec<u8> {
         let whole = whole(record);
         let columns = whole.columns().iter().enumerate();
@@ -326,7 +325,7 @@ pub(crate) mod tests {
         bytes
     }
 
-    /// The batch at the start of some bytes, and the length of its record.
+    /// The batch at the start of these bytes, and the length of its record.
     fn decoded(bytes: &[u8], known: &mut TemplatesByNumber) -> (Record, usize) {
         match Record::decode(bytes, known) {
             Ok(Some((Entry::Batch(record), length))) => (record, length),
@@ -377,7 +376,7 @@ pub(crate) mod tests {
             let (back, length) = decoded(&bytes, &mut known);
             prop_assert_eq!(length, bytes.len());
             prop_assert_eq!(whole(&back), whole(&record));
-            // Nobody knows what it refers to.
+            // The templates are unknown.
             prop_assert!(Record::decode(&bytes, &mut TemplatesByNumber::new()).is_err());
             prop_assert_eq!((back.batch, back.origin), (7, origin));
             for cut in 1..bytes.len() {

@@ -1,8 +1,8 @@
-//! Reads the log back into memory when a store is opened.
+//! Reads the log into memory when a store is opened.
 //!
-//! A segment is read up to its first damage. Where the record after a damaged
-//! one is where the damaged one's length says, reading goes on there. Segments
-//! are never written to again, so nothing is cut from them.
+//! A segment is read up to its first damaged record. If an intact record follows at the offset that
+//! the damaged record's length implies, reading continues there. Segments are never written again,
+//! so they are not truncated.
 
 use std::collections::HashSet;
 use std::fs;
@@ -20,28 +20,28 @@ use crate::embedded::recent::chunk::Chunk;
 use crate::embedded::state::State;
 use crate::embedded::upkeep::spool::Note;
 
-/// Where writing goes on.
+/// Where writing continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Next {
     pub(crate) generation: u64,
     pub(crate) batch: u64,
 }
 
-/// What a segment holds.
+/// The contents of a segment.
 #[derive(Debug, Default)]
 struct Contents {
-    /// Records, with the bytes that each takes.
+    /// Records and the bytes that each takes.
     records: Vec<(Record, u64)>,
-    /// Bytes of templates, which count as those of the batch after them.
+    /// Bytes of templates, which are counted with the next batch.
     template_bytes: u64,
     damages: Vec<Damage>,
     damaged_bytes: u64,
 }
 
-/// Takes every row of the log that is neither in a file nor was let go.
+/// Adds every row of the log that is not in a file and was not released.
 ///
 /// # Errors
-/// Where the log's directory cannot be read. Damage is no error.
+/// If the log's directory cannot be read. Damage is not an error.
 pub(crate) fn replay(
     log: &Path,
     next: Next,
@@ -93,7 +93,7 @@ pub(crate) fn replay(
             if let Some(origin) = record.origin {
                 state.origins.take(origin);
                 if !seen.insert(origin) {
-                    // Written, but its end could not be made durable, and sent again.
+                    // The record was written, but the sync failed, and the sender sent it again.
                     state.count("batches_duplicate", 1);
                     continue;
                 }
@@ -111,8 +111,8 @@ pub(crate) fn replay(
     Ok(next)
 }
 
-/// The rows of a record whose spans the log holds already: it was written, but its end
-/// could not be made durable, and it was sent again.
+/// The rows of a record whose spans are already in the log. This happens if a record was written,
+/// the sync failed, and the sender sent it again.
 fn twice(record: &Record, identities: &Identities, spans: &mut AHashSet<u64>) -> Vec<usize> {
     let of_rows = identities.of_sent(record.rows.columns(), record.origin);
     let of_rows = of_rows.into_iter().flatten().enumerate();
@@ -123,7 +123,7 @@ fn twice(record: &Record, identities: &Identities, spans: &mut AHashSet<u64>) ->
 }
 
 fn remove(path: &Path) {
-    // It is found again at the next start, so that it may fail.
+    // If this fails, the next start finds the segment again.
     if let Err(error) = fs::remove_file(path) {
         tracing::warn!("cannot remove {}: {error}", path.display());
     }
@@ -180,7 +180,7 @@ mod tests {
                 .scan(0, |end, record| { *end += record.len(); Some(*end) })
                 .collect();
             if let Some(cut) = cut {
-                // A torn tail: every record that ended before is there.
+                // A torn end: all records before the cut are restored.
                 let cut = cut.index(bytes.len());
                 let whole = ends.iter().filter(|end| **end <= cut).count();
                 let read = read(&bytes[..cut]);
@@ -194,7 +194,7 @@ mod tests {
                 let read = read(&bytes);
                 let rows: Vec<usize> =
                     read.records.iter().map(|(record, _)| record.rows.num_rows()).collect();
-                // Of the templates, or of the batch.
+                // Of the templates' record or the batch's record.
                 let before = ends[hit] - records[hit].len();
                 let templates = Record::claimed_length(&records[hit]).unwrap_or_default();
                 let in_length = at - before < 4 || (0..4).contains(&(at.wrapping_sub(before + templates)));

@@ -1,13 +1,13 @@
-//! Templates in the log: what each is, once a segment before the first record that
-//! refers to it; and rows that refer to them.
+//! Templates in the log. A segment defines each template once, before the first record that refers
+//! to it.
 //!
 //! ```text
-//! templates: count | template...              numbers are LEB128 where not said otherwise
+//! templates: count | template...              numbers are LEB128 unless stated otherwise
 //! template:  id u64 | slots | slot...
 //! slot:      type u8 | key length | key | has a text u8 | text length | text
 //!
 //! rows:      has templates u8 | of templates | columns (see [`columns`])
-//! of templates: rows | count | id u64... | places among the ids, counted from 1, 0 for a row
+//! of templates: rows | count | id u64... | indexes of the ids, counted from 1, 0 for a row
 //!            whose attributes are in the map | texts of their own (as a column)
 //! ```
 
@@ -20,10 +20,10 @@ use spanwise_model::{Slot, SpanRows, Template, Templated};
 
 use super::columns::{self, Reader, malformed, put_number, put_places, put_texts};
 
-/// The templates that a segment has defined so far, by their ids in it.
+/// The templates that a segment has defined so far, by id.
 pub(crate) type TemplatesByNumber = AHashMap<u64, Arc<Template>>;
 
-/// Appends what these templates are.
+/// Encodes templates.
 pub(crate) fn write(templates: &[Arc<Template>], bytes: &mut Vec<u8>) {
     let put_text = |bytes: &mut Vec<u8>, text: &str| {
         put_number(bytes, text.len());
@@ -42,7 +42,7 @@ pub(crate) fn write(templates: &[Arc<Template>], bytes: &mut Vec<u8>) {
     }
 }
 
-/// Adds the templates that were written.
+/// Decodes templates and adds them to the known ones.
 pub(crate) fn read(bytes: &[u8], known: &mut TemplatesByNumber) -> Result<(), ArrowError> {
     let mut reader = Reader::new(bytes);
     for _ in 0..reader.number()? {
@@ -63,7 +63,7 @@ pub(crate) fn read(bytes: &[u8], known: &mut TemplatesByNumber) -> Result<(), Ar
     }
 }
 
-/// Appends rows.
+/// Encodes rows.
 pub(crate) fn write_rows(rows: &SpanRows, bytes: &mut Vec<u8>) -> Result<(), ArrowError> {
     bytes.push(u8::from(rows.templated().is_some()));
     if let Some(templated) = rows.templated() {
@@ -82,7 +82,7 @@ pub(crate) fn write_rows(rows: &SpanRows, bytes: &mut Vec<u8>) -> Result<(), Arr
     columns::write(rows.columns(), bytes)
 }
 
-/// The rows that were written.
+/// Decodes rows.
 pub(crate) fn read_rows(bytes: &[u8], known: &TemplatesByNumber) -> Result<SpanRows, ArrowError> {
     let mut reader = Reader::new(bytes);
     if reader.byte()? == 0 {

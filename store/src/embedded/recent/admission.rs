@@ -1,4 +1,4 @@
-//! Whether there is room in memory for a batch, and how long it waits for some.
+//! Decides whether memory has room for a batch, and how long a batch waits for room.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,16 @@ use crate::embedded::EmbeddedStore;
 use crate::embedded::state::State;
 
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// How long a batch waits for room in memory before its sender is told to come
-/// again. Within a second, as a rule, a file is written.
+/// How long a batch waits for room before its sender is refused. Normally, a file is written within
+/// a second.
 const ROOM_WITHIN: Duration = Duration::from_secs(1);
-/// The part of the memory for recent rows that batches may take which wait for room.
+/// Batches that wait may take one part in this many of the memory for recent rows.
 const WAITING_SHARE: u64 = 8;
-/// How often one asks again for a batch that is on its way already.
+/// Interval at which a batch is checked whose first copy is still in progress.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 impl EmbeddedStore {
-    /// Makes room in memory for a batch on its way; `None` where it was taken
-    /// before.
+    /// Reserves memory for a batch. Returns `None` if the batch was already stored.
     pub(crate) async fn admit(
         &self,
         bytes: u64,
@@ -60,10 +59,10 @@ impl EmbeddedStore {
                 on_its_way
             };
             if comes_twice {
-                // Whether it is a duplicate shows when the first one has gone through.
+                // The first copy must finish before it is known whether this one is a duplicate.
                 tokio::time::sleep(ASK_AGAIN_AFTER).await;
             } else {
-                // Whoever was not told in time looks once more.
+                // Checks once more if the notification did not arrive in time.
                 let _ = tokio::time::timeout_at(deadline.into(), room).await;
             }
         }
@@ -97,8 +96,8 @@ impl EmbeddedStore {
 enum Room {
     /// Waiting would not help.
     Never(StoreError),
-    /// Rows leave memory for files, if not fast enough; said of it where the
-    /// batch is refused.
+    /// Rows are moving from memory to files, but not fast enough. The text is the reason for a
+    /// refusal.
     NotNow(String),
 }
 
@@ -108,7 +107,7 @@ fn refuse(state: &mut State, reason: String) -> StoreError {
     StoreError::Full { reason, retry_after: RETRY_AFTER }
 }
 
-/// A batch that waits for room; it goes, or its sender does.
+/// A batch that waits for room. Dropping it ends the wait, also if the sender disconnects.
 struct Waiting<'a> {
     state: &'a Mutex<State>,
     bytes: u64,

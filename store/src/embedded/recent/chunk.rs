@@ -1,5 +1,4 @@
-//! A batch in memory: its rows as they came, what assembly found of them, and
-//! which of them were deleted.
+//! A batch in memory: its original rows, their assembled columns, and which rows were deleted.
 
 use std::sync::Arc;
 
@@ -21,42 +20,39 @@ use crate::contract::Origin;
 use crate::embedded::keys::{each_key, each_trace, hash_trace, is_past, key_count, oldest, starts};
 use crate::embedded::log::record::Record;
 
-/// Bits in a batch's filter for each key: memory is dear, but a batch that is
-/// looked through in vain is dearer.
+/// Filter bits for each key. Memory is expensive, but searching a batch in vain is more expensive.
 const FILTER_BITS: usize = 16;
-/// Memory of a row's assembled columns, of its part of the filter, and of the
-/// same once more in the view, at most: assembly may find what the row says itself,
-/// and nobody may ask.
+/// Memory for each row: assembled columns, its part of the filter, and the assembled columns in the
+/// view. It is an upper bound: assembled values may equal the sent ones, and there may be no query.
 const ROW_BYTES: u64 = 32 + 8 + 32;
 /// Memory of a column's array without its values.
 const ARRAY_BYTES: u64 = 256;
 
-/// A batch as a reader sees it.
+/// A batch for readers.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) rows: SpanRows,
-    /// Least and greatest start; the wrong way round where there are no rows.
+    /// Minimum and maximum start, in reverse order if there are no rows.
     pub(crate) starts: (i64, i64),
 }
 
-/// See the module.
+/// A batch in memory. See the module's description.
 pub(crate) struct Chunk {
     pub(crate) number: u64,
     pub(crate) origin: Option<Origin>,
-    /// As it came.
+    /// The original rows.
     pub(crate) raw: SpanRows,
     pub(crate) starts: (i64, i64),
-    /// The earliest start that makes sense.
+    /// The earliest plausible start.
     pub(crate) oldest_unix_nano: Option<i64>,
     /// Memory of all rows.
     pub(crate) memory_bytes: u64,
     assembled: AssembledColumns,
-    /// Rows that are deleted; empty where none is.
+    /// Deleted rows; empty if there are none.
     gone: Vec<bool>,
-    /// Of its keys. Most batches are in a file before anybody asks.
+    /// Filter of its keys, created on demand. Most batches are in a file before any query.
     filter: Option<Filter>,
-    /// With the assembled columns and without what is gone; made anew after
-    /// they change.
+    /// Rows with assembled columns and without deleted rows. Rebuilt after changes.
     view: Option<Arc<View>>,
 }
 
@@ -81,7 +77,7 @@ impl Chunk {
     }
 
     pub(crate) fn is_settled(&self) -> bool {
-        self.assembled.known_rows == self.assembled.said.len()
+        self.assembled.known_rows == self.assembled.results.len()
     }
 
     /// Sets the assembled columns of a row.
@@ -94,7 +90,7 @@ impl Chunk {
         self.view = None;
     }
 
-    /// Takes a row out of all answers; whether it was there.
+    /// Deletes a row. Returns whether it was there.
     pub(crate) fn remove(&mut self, row: usize) -> bool {
         if row >= self.raw.num_rows() {
             return false;
@@ -104,11 +100,11 @@ impl Chunk {
         !std::mem::replace(&mut self.gone[row], true)
     }
 
-    /// Whether any row may have any of the keys, by their hashes.
+    /// Whether any row may have any of the keys with these hashes.
     pub(crate) fn may_have(&mut self, hashes: &[u64]) -> bool {
         let filter = self.filter.get_or_insert_with(|| {
             let columns = self.raw.columns();
-            // With room for the traces that assembly will name.
+            // Leaves room for the traces that assembly will add.
             let keys = key_count(columns) + columns.num_rows();
             let mut filter = Filter::new(keys, FILTER_BITS);
             each_trace(columns, true, |_, hash| filter.add(hash));
@@ -119,13 +115,12 @@ impl Chunk {
         hashes.iter().any(|hash| filter.may_have(*hash))
     }
 
-    /// The columns of all its rows with those of assembly, also of those that are
-    /// gone.
+    /// The columns of all rows, including deleted ones, with the assembled columns.
     pub(crate) fn columns(&self) -> Result<RecordBatch, ArrowError> {
         self.assembled.put_into(self.raw.columns())
     }
 
-    /// The columns as they came of those rows that are not gone.
+    /// The original columns of the rows that are not deleted.
     pub(crate) fn there(&self) -> Option<RecordBatch> {
         if self.gone.is_empty() {
             return Some(self.raw.columns().clone());
@@ -149,56 +144,56 @@ impl Chunk {
     }
 }
 
-/// What assembly found of the rows of a batch.
+/// The assembled columns of a batch.
 struct AssembledColumns {
-    named: Named,
-    /// Of each row.
-    said: Vec<Said>,
+    sent: SentIds,
+    /// For each row.
+    results: Vec<RowResult>,
     known_rows: usize,
-    /// Column by column, once a row is found to be otherwise than its sender said.
+    /// Explicit columns, created when a row's result first differs from what the row itself says.
     found: Option<Box<AssemblyColumns>>,
 }
 
-/// What assembly found of a row. Nearly always it is what the row says itself, and
-/// needs no room of its own.
+/// The result of assembly for a row. It nearly always equals what the row says itself, and then
+/// needs no further memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum RowResult {
     Nothing,
-    /// That it is of the trace that it names, and has no parent there.
+    /// The row belongs to the trace that it names, and has no parent there.
     Root,
-    /// That it is of the trace that it names, and certainly below the span that it
+    /// The row belongs to the trace that it names, and is certainly a child of the span that it
     /// names.
     Child,
-    /// Something else, which stands in [`AssemblyColumns`].
+    /// Any other result, which is stored in [`AssemblyColumns`].
     Other,
 }
 
-/// What rows say of themselves; a column that the batch lacks says nothing.
-struct Named {
+/// The trace and parent ids that rows were sent with. A missing column has no ids.
+struct SentIds {
     traces: Option<FixedSizeBinaryArray>,
     parents: Option<FixedSizeBinaryArray>,
 }
 
-impl Named {
+impl SentIds {
     fn of(raw: &RecordBatch) -> Self {
         let ids = |name| raw.column_by_name(name)?.as_fixed_size_binary_opt().cloned();
         Self { traces: ids(column::TRACE_ID), parents: ids(column::PARENT_SPAN_ID) }
     }
 
-    /// What a result is, beside what the row says.
-    fn said(&self, result: &Assembled) -> Said {
+    /// Classifies a result by what the row says itself.
+    fn classify(&self, result: &Assembled) -> RowResult {
         let row = result.row.row as usize;
         if !has_id(self.traces.as_ref(), row, &result.trace_id.0) {
-            return Said::Other;
+            return RowResult::Other;
         }
         match (&result.parent, result.evidence, result.confidence) {
-            (None, None, None) => Said::Root,
+            (None, None, None) => RowResult::Root,
             (Some(parent), Some(Evidence::SpanContext), Some(1.0))
                 if has_id(self.parents.as_ref(), row, &parent.0) =>
             {
-                Said::Child
+                RowResult::Child
             }
-            _ => Said::Other,
+            _ => RowResult::Other,
         }
     }
 }
@@ -215,27 +210,28 @@ fn has_id<const BYTES: usize>(
 
 impl AssembledColumns {
     fn new(raw: &RecordBatch) -> Self {
-        let said = vec![Said::Nothing; raw.num_rows()];
-        Self { named: Named::of(raw), said, known_rows: 0, found: None }
+        let results = vec![RowResult::Nothing; raw.num_rows()];
+        Self { sent: SentIds::of(raw), results, known_rows: 0, found: None }
     }
 
-    /// Whether the row has a trace now that it had not before, nor named itself.
+    /// Sets a row's result. Returns whether the row now has a trace id that it neither had nor was
+    /// sent with.
     fn set(&mut self, result: &Assembled) -> bool {
         let row = result.row.row as usize;
-        let Some(said) = self.said.get_mut(row) else { return false };
-        let before = std::mem::replace(said, self.named.said(result));
-        self.known_rows += usize::from(before == Said::Nothing);
+        let Some(known) = self.results.get_mut(row) else { return false };
+        let before = std::mem::replace(known, self.sent.classify(result));
+        self.known_rows += usize::from(before == RowResult::Nothing);
         if self.found.is_none() {
-            if *said != Said::Other {
+            if *known != RowResult::Other {
                 return false;
             }
-            let found = AssemblyColumns::of(&self.said, &self.named);
+            let found = AssemblyColumns::of(&self.results, &self.sent);
             self.found = Some(Box::new(found));
         }
         self.found.as_mut().is_some_and(|found| found.set(result))
     }
 
-    /// The traces that rows do not all name themselves.
+    /// Trace ids that may differ from those that rows were sent with.
     fn found_traces(&self) -> impl Iterator<Item = &[u8]> {
         self.found.iter().flat_map(|found| found.traces.chunks(TraceId::LEN))
     }
@@ -245,12 +241,12 @@ impl AssembledColumns {
         if self.known_rows == 0 {
             return Ok(raw.clone());
         }
-        let are_all_known = self.known_rows == self.said.len();
+        let are_all_known = self.known_rows == self.results.len();
         let new = match &self.found {
             Some(found) if are_all_known => found.all()?,
-            Some(found) => found.some(&self.said, raw)?,
+            Some(found) => found.some(&self.results, raw)?,
             None if are_all_known => self.as_sent(raw)?,
-            None => AssemblyColumns::of(&self.said, &self.named).some(&self.said, raw)?,
+            None => AssemblyColumns::of(&self.results, &self.sent).some(&self.results, raw)?,
         };
         let mut columns = raw.columns().to_vec();
         let names = [
@@ -265,16 +261,16 @@ impl AssembledColumns {
         RecordBatch::try_new(raw.schema(), columns)
     }
 
-    /// The columns where all rows are what they say: ids are those that came.
+    /// The columns if all results equal what the rows say: the ids are those that were sent.
     fn as_sent(&self, raw: &RecordBatch) -> Result<[ArrayRef; 4], ArrowError> {
         let column = |name| raw.schema_ref().index_of(name).map(|at| raw.column(at));
         let (traces, sent) = (column(column::TRACE_ID)?, column(column::PARENT_SPAN_ID)?);
-        let is_child = || self.said.iter().map(|said| *said == Said::Child);
+        let is_child = || self.results.iter().map(|result| *result == RowResult::Child);
         let children = is_child().filter(|is| *is).count();
         let parents = if children == sent.len() - sent.null_count() {
             Arc::clone(sent)
         } else {
-            // A parent that has not come is none.
+            // The id of a parent that has not arrived is null.
             let ids = sent.as_fixed_size_binary();
             let nulls = NullBuffer::from_iter(is_child());
             let width = ids.value_length();
@@ -289,22 +285,22 @@ impl AssembledColumns {
     }
 }
 
-/// What assembly found, column by column as Arrow wants it.
+/// Explicit assembled columns.
 struct AssemblyColumns {
-    /// All zero for none.
+    /// Zero means null.
     traces: Vec<u8>,
     parents: Vec<u8>,
     has_parent: Vec<bool>,
-    /// Places in [`Evidence::ALL`]; -1 for none.
+    /// Indexes in [`Evidence::ALL`]; -1 means null.
     evidence: Vec<i32>,
-    /// Not a number for none.
+    /// NaN means null.
     confidence: Vec<f32>,
 }
 
 impl AssemblyColumns {
-    /// Of rows of which all that is known is what they say.
-    fn of(said: &[Said], named: &Named) -> Self {
-        let rows = said.len();
+    /// Explicit columns for rows whose results equal what they say.
+    fn of(results: &[RowResult], sent: &SentIds) -> Self {
+        let rows = results.len();
         let mut found = Self {
             traces: vec![0; rows * TraceId::LEN],
             parents: vec![0; rows * SpanId::LEN],
@@ -312,12 +308,12 @@ impl AssemblyColumns {
             evidence: vec![-1; rows],
             confidence: vec![f32::NAN; rows],
         };
-        for (row, said) in said.iter().enumerate() {
-            let trace = matches!(said, Said::Root | Said::Child);
-            if let Some(trace) = id_at(named.traces.as_ref(), row).filter(|_| trace) {
+        for (row, result) in results.iter().enumerate() {
+            let trace = matches!(result, RowResult::Root | RowResult::Child);
+            if let Some(trace) = id_at(sent.traces.as_ref(), row).filter(|_| trace) {
                 found.traces[row * TraceId::LEN..][..TraceId::LEN].copy_from_slice(trace);
             }
-            let parent = id_at(named.parents.as_ref(), row).filter(|_| *said == Said::Child);
+            let parent = id_at(sent.parents.as_ref(), row).filter(|_| *result == RowResult::Child);
             if let Some(parent) = parent {
                 found.parents[row * SpanId::LEN..][..SpanId::LEN].copy_from_slice(parent);
                 found.has_parent[row] = true;
@@ -328,7 +324,7 @@ impl AssemblyColumns {
         found
     }
 
-    /// Whether the row, which there is, has another trace than before.
+    /// Sets the result of an existing row. Returns whether its trace changed.
     fn set(&mut self, result: &Assembled) -> bool {
         let row = result.row.row as usize;
         let trace = &mut self.traces[row * TraceId::LEN..][..TraceId::LEN];
@@ -345,7 +341,7 @@ impl AssemblyColumns {
     fn all(&self) -> Result<[ArrayRef; 4], ArrowError> {
         let ids = |width: usize, bytes: &Vec<u8>, nulls| {
             let values = Buffer::from_slice_ref(bytes);
-            // Widths are 8 and 16.
+            // The width is 8 or 16.
             FixedSizeBinaryArray::try_new(width as i32, values, nulls)
         };
         let has_parent = NullBuffer::from(self.has_parent.as_slice());
@@ -362,9 +358,9 @@ impl AssemblyColumns {
         ])
     }
 
-    /// What the sender said holds until assembly has spoken.
-    fn some(&self, said: &[Said], raw: &RecordBatch) -> Result<[ArrayRef; 4], ArrowError> {
-        let rows = said.len();
+    /// Until a row is assembled, its sent values remain.
+    fn some(&self, results: &[RowResult], raw: &RecordBatch) -> Result<[ArrayRef; 4], ArrowError> {
+        let rows = results.len();
         let mut traces = FixedSizeBinaryBuilder::with_capacity(rows, TraceId::LEN as i32);
         let mut parents = FixedSizeBinaryBuilder::with_capacity(rows, SpanId::LEN as i32);
         let mut evidence = StringDictionaryBuilder::<Int32Type>::new();
@@ -379,8 +375,8 @@ impl AssemblyColumns {
         let raw_confidence = raw
             .column_by_name(column::CONFIDENCE)
             .and_then(|a| a.as_primitive_opt::<Float32Type>());
-        for (row, said) in said.iter().enumerate() {
-            if *said != Said::Nothing {
+        for (row, result) in results.iter().enumerate() {
+            if *result != RowResult::Nothing {
                 traces.append_value(&self.traces[row * TraceId::LEN..][..TraceId::LEN])?;
                 let parent = &self.parents[row * SpanId::LEN..][..SpanId::LEN];
                 append_id(&mut parents, self.has_parent[row].then_some(parent))?;
@@ -426,14 +422,13 @@ fn append_id(builder: &mut FixedSizeBinaryBuilder, id: Option<&[u8]>) -> Result<
     }
 }
 
-/// Memory that rows take, with the assembled columns to come.
+/// Memory of rows, including future assembled columns.
 pub(crate) fn rows_bytes(rows: &SpanRows) -> u64 {
     batch_bytes(rows.columns()) + rows.templated_bytes() as u64
 }
 
-/// Memory that columns take, with the assembled columns to come. Columns that
-/// were read from one buffer share it, so only their own part of it counts, and
-/// columns without a value take none.
+/// Memory of columns, including future assembled columns. If columns share one input buffer, only
+/// their own parts count. Columns without values take no memory.
 fn batch_bytes(batch: &RecordBatch) -> u64 {
     let counts = |(place, array): &(usize, &ArrayRef)| {
         array.null_count() < array.len() && !is_shared(*place, array)
@@ -472,9 +467,8 @@ fn slice_bytes(array: &dyn Array) -> usize {
     nulls + values
 }
 
-/// The rows on memory of about their own size. What they came on may be shared
-/// with much else, or was made for many more rows, and would be kept for a few
-/// of them; columns without a value need no memory of their own.
+/// Copies rows to memory of about their own size. Their original buffers may be shared with other
+/// data, or may be sized for many more rows. Columns without values need no memory.
 pub(crate) fn compact(rows: &SpanRows) -> SpanRows {
     let bytes = batch_bytes(rows.columns());
     rows.with_columns(compact_columns(rows.columns().clone(), bytes))
@@ -500,7 +494,7 @@ fn compact_columns(batch: RecordBatch, bytes: u64) -> RecordBatch {
     };
     let columns: Result<Vec<ArrayRef>, _> =
         batch.columns().iter().enumerate().map(column).collect();
-    // Columns are those of the batch, so that this is the same batch again.
+    // The columns are those of the batch, so this cannot fail.
     columns.and_then(|columns| RecordBatch::try_new(batch.schema(), columns)).unwrap_or(batch)
 }
 
@@ -518,15 +512,15 @@ mod tests {
 
     fn span(n: u64) -> Span {
         let mut span = Span::new(id(n), Capture::App, Kind::Internal, "service", "o", 1, 1);
-        // One names no trace, and the first no parent.
+        // One row has no trace, and the first has no parent.
         span.trace_id = (n != 4).then_some(TraceId([1; 16]));
         span.parent_span_id = n.checked_sub(1).map(id);
-        // Another one was assembled by whoever sent it.
+        // One row was assembled by its sender.
         span.assembled_trace_id = (n == 5).then_some(TraceId([9; 16]));
         span
     }
 
-    /// A result of this kind for a row: what it says itself, or something near it.
+    /// A result of this kind for a row: equal to what the row says, or slightly different.
     fn result(row: u64, kind: u8) -> Assembled {
         let (child, other) = (matches!(kind, 1 | 2 | 4), kind == 3 || kind == 4);
         let parent = child.then(|| if kind == 2 { id(70) } else { id(row.saturating_sub(1)) });
@@ -556,7 +550,7 @@ mod tests {
             let mut expected = spans;
             for (row, kind, asked) in results {
                 if asked {
-                    // From now on there is a filter.
+                    // Creates the filter.
                     chunk.may_have(&[0]);
                 }
                 let result = result(row, kind);

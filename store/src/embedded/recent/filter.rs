@@ -1,27 +1,27 @@
-//! Sets of hashes in memory, which may say yes by accident and never say no by
-//! mistake, and are added to at any time: split block Bloom filters, of any number
-//! of blocks. Those of files are [ribbons](crate::embedded::files::index::ribbon).
+//! Split block Bloom filters with any number of blocks, for sets of hashes in memory. They may
+//! return false positives but no false negatives, and hashes can be added at any time. Files use
+//! [ribbons](crate::embedded::files::index::ribbon) instead.
 
-/// Lanes of one block, in each of which a hash sets a bit: the best number for
-/// so few bits a hash, and a probe reads one block only.
+/// Lanes of a block. A hash sets one bit in each. Four is the best number for so few bits per hash,
+/// and a probe reads only one block.
 const LANES: usize = 4;
 /// Bytes of one block.
 const BLOCK_BYTES: usize = LANES * 8;
 
-/// Odd numbers that spread a hash over the lanes, one each.
+/// Odd multipliers that spread a hash, one for each lane.
 const SALTS: [u32; LANES] = [0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d, 0x27d4_eb2f];
 
 type Block = [u64; LANES];
 
-/// See the module.
+/// A Bloom filter. See the module's description.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
     blocks: Vec<Block>,
 }
 
 impl Filter {
-    /// Room for this many hashes at so many bits each. With 5 bits about 10 of
-    /// 100 foreign hashes seem to be there, with 8 about 3.
+    /// A filter for this many hashes with `bits_each` bits for each. The rate of false positives is
+    /// about 10 % with 5 bits, and 3 % with 8.
     pub(crate) fn new(hashes: usize, bits_each: usize) -> Self {
         let blocks = hashes.saturating_mul(bits_each).div_ceil(BLOCK_BYTES * 8).max(1);
         Self { blocks: vec![[0; LANES]; blocks] }

@@ -1,8 +1,8 @@
-//! Rows that are not yet in files: the batches of each generation of the log.
+//! Rows that are not in files yet: the batches of each generation of the log.
 //!
-//! There is no index over all of them: each batch has a filter of its keys, a
-//! few thousand of which are asked in a fraction of a millisecond, while an
-//! entry a key would cost every row more than all its other handling.
+//! There is no index over all of them. Each batch has a filter of its keys. Checking a few thousand
+//! filters takes a fraction of a millisecond, while an index entry for each key would cost more
+//! than all other work for the row.
 
 pub(super) mod admission;
 pub(super) mod chunk;
@@ -23,14 +23,14 @@ use crate::embedded::keys::{KeySet, hash_key, in_time, overlaps};
 use crate::embedded::upkeep::deletions::{Deletion, each_selected, named_rows, ranges};
 use chunk::{Chunk, View};
 
-/// The rows of one segment of the log.
+/// The rows of one log segment.
 pub(super) struct Generation {
     chunks: Vec<Chunk>,
-    /// Batches some of whose rows have not been assembled.
+    /// Number of batches with rows that are not assembled yet.
     unsettled: usize,
     rows: u64,
     bytes: u64,
-    /// Deletions that concern it.
+    /// Deletions that affect the generation.
     deletions: Vec<Arc<Deletion>>,
     /// Bytes in the log.
     pub(super) log_bytes: u64,
@@ -52,12 +52,12 @@ impl Generation {
         }
     }
 
-    /// Whether every row has been assembled.
+    /// Whether all rows are assembled.
     pub(super) const fn is_settled(&self) -> bool {
         self.unsettled == 0
     }
 
-    /// Memory that it takes.
+    /// Memory of the generation.
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -67,7 +67,7 @@ impl Generation {
         let was_settled = chunk.is_settled();
         chunk.annotate(result);
         self.unsettled -= usize::from(!was_settled && chunk.is_settled());
-        // A row of a trace that was deleted before it was known to be of it.
+        // The row's trace was deleted before the row was known to belong to it.
         let of_deleted = |deletion: &Arc<Deletion>| {
             deletion.selection() == Some(Selection::Trace(result.trace_id))
         };
@@ -80,7 +80,7 @@ impl Generation {
 /// All rows in memory.
 pub(super) struct Recent {
     generations: BTreeMap<u64, Generation>,
-    /// Which generation and position a batch has.
+    /// The generation and index of each batch.
     places: AHashMap<u64, (u64, usize)>,
 }
 
@@ -111,8 +111,7 @@ impl Recent {
         }
     }
 
-    /// Rows of a trace, in generations up to this one, in the form that a
-    /// deletion keeps.
+    /// The rows of a trace in generations up to this one, in the format of a deletion.
     pub(super) fn rows_of_trace(
         &self,
         trace: &Selection,
@@ -128,8 +127,8 @@ impl Recent {
         Ok(ranges(&rows))
     }
 
-    /// Takes the rows that a deletion names or selects out of all answers; how
-    /// many were there. Rows that turn out to be of its trace later go then.
+    /// Removes the rows that a deletion names or selects from all answers. Returns their number.
+    /// Rows that are assigned to its trace later are removed then.
     pub(super) fn delete(&mut self, deletion: &Arc<Deletion>) -> Result<u64, ArrowError> {
         let named = named_rows(deletion);
         let selection: Vec<Selection> = deletion.selection().into_iter().collect();
@@ -155,7 +154,7 @@ impl Recent {
         }
     }
 
-    /// The newest generation, where it is not closed.
+    /// The newest generation, if it is not closed.
     pub(super) fn open_generation(&self) -> Option<&Generation> {
         self.generations.values().next_back().filter(|generation| generation.closed.is_none())
     }
@@ -165,13 +164,13 @@ impl Recent {
         self.generations.keys().copied()
     }
 
-    /// The oldest generation. Files are written in this order only, so that
-    /// the generations of all files come before those of the log.
+    /// The oldest generation. Files are written in this order only, so all generations in files
+    /// precede those in the log.
     pub(super) fn oldest(&self) -> Option<(u64, &Generation)> {
         self.generations.first_key_value().map(|(number, generation)| (*number, generation))
     }
 
-    /// Everything that a file of the generation is to hold.
+    /// The contents of the generation's file.
     pub(super) fn contents(
         &mut self,
         generation: u64,
@@ -197,7 +196,7 @@ impl Recent {
         chunks.filter(|chunk| overlaps(chunk.starts, time)).map(Chunk::view).collect()
     }
 
-    /// The columns of all rows that are not gone.
+    /// The columns of all rows that are not deleted.
     pub(super) fn rows_there(&self) -> Vec<RecordBatch> {
         let chunks = self.generations.values().flat_map(|generation| &generation.chunks);
         chunks.filter_map(Chunk::there).collect()
@@ -211,7 +210,7 @@ impl Recent {
             .collect()
     }
 
-    /// Rows that have any of the keys and start in the range.
+    /// Rows with any of the keys and a start in the range.
     pub(super) fn find(
         &mut self,
         keys: &[Key],
@@ -247,7 +246,7 @@ impl Recent {
         self.generations.values().map(|generation| generation.log_bytes).sum()
     }
 
-    /// The earliest start that makes sense.
+    /// The earliest plausible start.
     pub(super) fn oldest_start(&self) -> Option<i64> {
         let chunks = self.generations.values().flat_map(|generation| &generation.chunks);
         chunks.filter_map(|chunk| chunk.oldest_unix_nano).min().filter(|start| *start < i64::MAX)

@@ -1,4 +1,4 @@
-//! Answers over files some of which are far away, or cannot be reached.
+//! Answers that involve remote or unreachable files.
 
 use std::sync::Arc;
 
@@ -7,11 +7,10 @@ use crate::embedded::EmbeddedStore;
 use crate::embedded::files::SpanFile;
 use crate::embedded::parallel::NEAR_THREADS;
 
-/// Files that are far away are looked at by so many threads, which mostly wait.
+/// Threads for remote files. They mostly wait.
 const FAR_THREADS: usize = 16;
 
-/// By how many threads some files are looked at together, where much is looked for or
-/// little.
+/// Number of threads for these files; `is_much` says whether much data is read.
 pub(crate) fn threads(files: &[Arc<SpanFile>], is_much: bool) -> usize {
     let far = files.iter().filter(|file| !file.is_local()).count();
     let near = if is_much { NEAR_THREADS } else { 1 };
@@ -19,8 +18,9 @@ pub(crate) fn threads(files: &[Arc<SpanFile>], is_much: bool) -> usize {
 }
 
 impl EmbeddedStore {
-    /// Counts the files that an answer was made without, since they cannot be
-    /// reached. Without anything else in it, it would say what nobody knows.
+    /// Counts files that were left out of an answer because they are unreachable. If nothing else
+    /// was found, the answer is an error instead: an empty answer would be a claim about unknown
+    /// data.
     pub(crate) fn left_out(
         &self,
         unreadable: &[Arc<SpanFile>],
@@ -36,7 +36,7 @@ impl EmbeddedStore {
         if any && is_empty { Err(self.away()) } else { Ok(()) }
     }
 
-    /// The error for an answer that would lack what cannot be reached.
+    /// The error for an answer that would be incomplete.
     pub(crate) fn away(&self) -> StoreError {
         let why = self.remote.as_ref().map(|remote| remote.why_away()).unwrap_or_default();
         let reason = format!("spans may be in object storage, and {why}");

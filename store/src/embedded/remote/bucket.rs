@@ -1,6 +1,5 @@
-//! Where objects are kept, and how requests to it go: bounded in time, repeated
-//! where that may help, counted. While it cannot be reached, readers are told so
-//! at once instead of waiting one after the other.
+//! Requests to object storage, with timeouts, retries and counters. While it is unreachable, reads
+//! fail at once instead of waiting one after the other.
 
 use std::future::Future;
 use std::io;
@@ -27,51 +26,49 @@ use super::words;
 
 /// Larger objects are uploaded in parts of this size.
 pub(super) const PART_BYTES: usize = 8 << 20;
-/// Parts of one object that are on their way at the same time.
+/// Parts of one object that are uploaded in parallel.
 const PARTS_AT_ONCE: usize = 3;
-/// Requests that one reader has under way.
+/// Parallel requests of one reader.
 const READS_AT_ONCE: usize = 16;
-/// No reader waits longer for an object, attempts included.
+/// Maximum time for reading an object, including retries.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
-/// One request, with all its bytes.
+/// Timeout of one request, including its data.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// As the clients are told. An address without TLS is one that the operator wrote
-/// down.
+/// Options of the HTTP clients. Plain HTTP is allowed, since the operator configures the address.
 const CLIENT: [(ClientConfigKey, &str); 3] = [
     (ClientConfigKey::Timeout, "60s"),
     (ClientConfigKey::ConnectTimeout, "5s"),
     (ClientConfigKey::AllowHttp, "true"),
 ];
-/// Requests are repeated after failures of the server for so long.
+/// Requests are retried after server errors for this long.
 const RETRY_FOR: Duration = Duration::from_secs(15);
-/// After a failure, readers do not try again for so long, or until others got
-/// through.
+/// After a failure, readers do not try again for this long, or until another request succeeds.
 const REST: Duration = Duration::from_secs(30);
 
-/// See the module.
+/// A bucket in object storage. See the module's description.
 #[derive(Debug)]
 pub(super) struct Bucket {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
-    /// The address, as people know it.
+    /// The address, for operators.
     pub(super) url: String,
-    /// Whether an object can be replaced on condition that it is still the same.
+    /// Whether the service supports conditional writes of existing objects.
     pub(super) has_versions: bool,
     runtime: Runtime,
-    trouble: Mutex<Option<Trouble>>,
+    trouble: Mutex<Option<BucketProblem>>,
     pub(super) figures: Figures,
 }
 
-/// Why nothing can be had, since the last success.
+/// The problem since the last success.
 #[derive(Debug, Clone)]
-struct Trouble {
+struct BucketProblem {
     reason: String,
-    /// Until then nobody tries.
+    /// Readers do not try before this time.
     rest_until: Instant,
 }
 
-/// What was asked of the bucket.
+/// Counters of requests.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
     pub(super) requests: AtomicU64,
@@ -80,22 +77,22 @@ pub(super) struct Figures {
     pub(super) bytes_written: AtomicU64,
 }
 
-/// Why a request did not do what it should.
+/// Why a request failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum Failure {
-    /// There is no such object.
+    /// The object does not exist.
     #[error("there is no such object")]
     Missing,
-    /// Another one wrote the object first.
+    /// Another writer changed the object first.
     #[error("another one was first")]
     Conflict,
-    /// The service cannot be reached, refuses, or fails.
+    /// The service is unreachable, refuses the request, or fails.
     #[error("{0}")]
     Unreachable(String),
-    /// This machine failed.
+    /// An error on this host.
     #[error("{0}")]
     Here(String),
-    /// What was to be uploaded cannot be read.
+    /// The data to be uploaded cannot be read.
     #[error("what is to be uploaded cannot be read: {0}")]
     Source(String),
 }
@@ -110,17 +107,17 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// An object's bytes and the version that they are of.
+/// An object's bytes and their version.
 pub(super) struct Versioned {
     pub(super) bytes: Bytes,
     pub(super) version: UpdateVersion,
 }
 
 impl Bucket {
-    /// The bucket and prefix that an address names. Nothing is asked of it yet.
+    /// The bucket and prefix of an address. Sends no request.
     ///
     /// # Errors
-    /// What is wrong with the address or the environment, and what would be right.
+    /// What is wrong with the address or the environment, with advice.
     pub(super) fn new(url: &str, options: &[(String, String)]) -> Result<Self, String> {
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         let (container, prefix) = rest.split_once('/').unwrap_or((rest, ""));
@@ -130,8 +127,8 @@ impl Bucket {
             max_retries: 6,
             retry_timeout: RETRY_FOR,
         };
-        // The builders have the same methods, and no trait in common. Names that a
-        // provider does not know are those of others.
+        // The builders have the same methods but no common trait. Option names that a provider does
+        // not know belong to other providers.
         macro_rules! built {
             ($builder:ident, $key:ident) => {{
                 let builder = $builder::from_env().with_url(url).with_retry(retry);
@@ -155,8 +152,8 @@ impl Bucket {
             "gs" => (built!(GoogleCloudStorageBuilder, GoogleConfigKey), Path::from(prefix)),
             "az" => (built!(MicrosoftAzureBuilder, AzureConfigKey), Path::from(prefix)),
             "file" if rest.starts_with('/') => {
-                // The directory itself must be there: a file system that is not
-                // mounted is a bucket that is away.
+                // The directory must exist: if the file system is not mounted, the bucket is
+                // unreachable.
                 let store = LocalFileSystem::new_with_prefix(rest).map_err(wrong)?;
                 (Arc::new(store), Path::default())
             }
@@ -177,7 +174,7 @@ impl Bucket {
         key.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
     }
 
-    /// Why nothing can be had now; `None` where the last request went well.
+    /// The current problem; `None` if the last request succeeded.
     pub(super) fn trouble(&self) -> Option<String> {
         self.trouble.lock().as_ref().map(|trouble| trouble.reason.clone())
     }
@@ -188,8 +185,8 @@ impl Bucket {
         Some(Failure::Unreachable(resting.reason.clone()))
     }
 
-    /// Counts a request, and notes how the service is.
-    fn noted<T>(&self, answer: Result<T, Error>) -> Result<T, Failure> {
+    /// Counts a request and updates the service's state.
+    fn record_result<T>(&self, answer: Result<T, Error>) -> Result<T, Failure> {
         self.figures.requests.fetch_add(1, Ordering::Relaxed);
         let failure = match answer {
             Ok(value) => {
@@ -209,23 +206,23 @@ impl Bucket {
         Err(Failure::Unreachable(reason))
     }
 
-    /// Has readers left alone for a while, since nothing can be had.
+    /// Makes readers fail at once for a while.
     pub(super) fn rest(&self, reason: &str) {
         let rest_until = Instant::now() + REST;
-        let trouble = Trouble { reason: reason.to_owned(), rest_until };
+        let trouble = BucketProblem { reason: reason.to_owned(), rest_until };
         if self.trouble.lock().replace(trouble).is_none() {
             tracing::warn!("object storage cannot be used: {reason}");
         }
     }
 
-    /// Fails at once while the service rests, and has it rest after a failure.
+    /// Fails at once during a rest, and starts a rest after a failure.
     async fn tried<T>(
         &self,
         limit: Duration,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Failure> {
         let answer = match tokio::time::timeout(limit, work).await {
-            Ok(answer) => self.noted(answer),
+            Ok(answer) => self.record_result(answer),
             Err(_) => {
                 self.figures.requests_failed.fetch_add(1, Ordering::Relaxed);
                 Err(Failure::Unreachable(format!("{}: no answer in {limit:?}", self.url)))
@@ -237,7 +234,7 @@ impl Bucket {
         answer
     }
 
-    /// A whole object.
+    /// Reads a whole object.
     pub(super) async fn get(&self, key: &str) -> Result<Versioned, Failure> {
         let path = self.path(key);
         let get = async {
@@ -252,18 +249,18 @@ impl Bucket {
         Ok(got)
     }
 
-    /// How many bytes an object has.
+    /// The size of an object.
     pub(super) async fn length(&self, key: &str) -> Result<u64, Failure> {
         if let Some(resting) = self.rests() {
             return Err(resting);
         }
         let path = self.path(key);
         let meta = async { self.store.head(&path).await };
-        // Readers wait for this one, whose first request has failed already.
+        // Short timeout, because a reader waits whose first request has already failed.
         Ok(self.tried(CONNECT_TIMEOUT, meta).await?.size)
     }
 
-    /// Ranges of an object, each with one request; several at the same time.
+    /// Reads ranges of an object with parallel requests, one for each range.
     pub(super) async fn get_ranges(
         &self,
         key: &str,
@@ -276,9 +273,8 @@ impl Bucket {
             }
             let get = self.store.get_range(path, range);
             let answer = match tokio::time::timeout(READ_TIMEOUT, get).await {
-                // Whether the service or the object is at fault is found out by
-                // the one who asked.
-                Ok(answer) => self.noted(answer),
+                // The caller finds out whether the service or the object is the cause.
+                Ok(answer) => self.record_result(answer),
                 Err(_) => Err(Failure::Unreachable(format!(
                     "{}: no answer in {READ_TIMEOUT:?}",
                     self.url
@@ -292,12 +288,12 @@ impl Bucket {
         futures::stream::iter(ranges).map(one).buffered(READS_AT_ONCE).collect().await
     }
 
-    /// Writes an object, whatever was there.
+    /// Writes an object, replacing an existing one.
     pub(super) async fn put(&self, key: &str, bytes: Bytes) -> Result<(), Failure> {
         self.put_if(key, bytes, PutMode::Overwrite).await
     }
 
-    /// Writes an object where `mode` allows; [`Failure::Conflict`] otherwise.
+    /// Writes an object if `mode` allows it, else returns [`Failure::Conflict`].
     pub(super) async fn put_if(
         &self,
         key: &str,
@@ -311,7 +307,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// What is not there to be written to is the bucket.
+    /// If a write reports a missing object, the bucket itself is missing.
     fn gone(&self, failure: Failure) -> Failure {
         let Failure::Missing = failure else { return failure };
         let reason = format!("{}: there is no such bucket", self.url);
@@ -319,7 +315,7 @@ impl Bucket {
         Failure::Unreachable(reason)
     }
 
-    /// Writes an object of these many bytes, which `read` gives part by part.
+    /// Uploads an object of this size, which `read` returns part by part.
     pub(super) async fn upload(
         &self,
         key: &str,
@@ -359,11 +355,11 @@ impl Bucket {
             upload.put(bytes);
             self.figures.bytes_written.fetch_add(count, Ordering::Relaxed);
         }
-        // It aborts by itself what it cannot finish.
+        // An upload that cannot finish aborts itself.
         self.tried(REQUEST_TIMEOUT * 2, upload.finish()).await.map(drop)
     }
 
-    /// Removes an object; one that is not there is no failure.
+    /// Removes an object. A missing object is not an error.
     pub(super) async fn delete(&self, key: &str) -> Result<(), Failure> {
         let path = self.path(key);
         match self.tried(REQUEST_TIMEOUT, async { self.store.delete(&path).await }).await {
@@ -383,7 +379,7 @@ impl Bucket {
         Ok(all.iter().filter_map(|meta| meta.location.filename().map(str::to_owned)).collect())
     }
 
-    /// Waits for work on the bucket, from any thread but those of the runtime.
+    /// Runs a future and waits for it. Must not be called from the runtime's threads.
     pub(super) fn wait<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,

@@ -1,9 +1,8 @@
-//! Blocks of objects on the local disk, as many as are allowed; the ones that
-//! were not read for longest go first.
+//! A disk cache for blocks of objects, with a maximum size. The least recently read blocks are
+//! evicted.
 //!
-//! A block is a file of its own. What is in it is checked against the object's
-//! checksums when it is fetched, and once more when it is first read after a
-//! start: so nothing has to be synced, and a crash does no harm.
+//! Each block is a file. It is checked against the object's checksums when it is fetched, and again
+//! at its first read after a start. So nothing needs to be synced, and a crash is harmless.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
@@ -18,21 +17,21 @@ use parking_lot::{Condvar, Mutex};
 use crate::embedded::files::handle::tick;
 use crate::embedded::private;
 
-/// Objects are fetched and kept in blocks of this size; the last one is smaller.
+/// Size of blocks. The last block of an object is smaller.
 pub(crate) const BLOCK_BYTES: u64 = 256 << 10;
-/// Who waits for a block that another one fetches looks again after this.
+/// A reader that waits for a block checks again after this time.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-/// Names an object among all of this process.
+/// Identifies an object within this process.
 pub(super) type Serial = u64;
 
-/// See the module.
+/// A block cache. See the module's description.
 #[derive(Debug)]
 pub(super) struct Cache {
     directory: PathBuf,
     pub(super) max_bytes: u64,
     blocks: Mutex<Blocks>,
-    /// Told when somebody has ended fetching.
+    /// Notified when a fetch ends.
     fetched: Condvar,
     pub(super) hits: AtomicU64,
     pub(super) misses: AtomicU64,
@@ -44,12 +43,12 @@ struct Blocks {
     names: HashMap<Serial, String>,
     next: Serial,
     held: HashMap<(Serial, u32), Entry>,
-    /// By when they were last read.
+    /// Blocks by the time of their last read.
     uses: BTreeMap<u64, (Serial, u32)>,
     bytes: u64,
-    /// On their way.
+    /// Blocks that are being fetched.
     fetching: HashSet<(Serial, u32)>,
-    /// Left by the process before, of objects that were not named yet.
+    /// Blocks of the previous process, of objects that are not registered yet.
     found: HashMap<String, Vec<(u32, u64)>>,
 }
 
@@ -78,8 +77,7 @@ impl Blocks {
 }
 
 impl Cache {
-    /// The cache in a directory, which is made where absent. What cannot be read
-    /// of it is as if it were not there.
+    /// Opens the cache in a directory and creates it if needed. Unreadable blocks are ignored.
     pub(super) fn open(directory: PathBuf, max_bytes: u64) -> io::Result<Self> {
         private::create_directory(&directory)?;
         let mut blocks = Blocks::default();
@@ -109,7 +107,7 @@ impl Cache {
         self.directory.join(format!("{name}-{block:06}"))
     }
 
-    /// Makes an object known, with the blocks that are there of it.
+    /// Registers an object and its existing blocks.
     pub(super) fn name(&self, name: &str) -> Serial {
         let mut blocks = self.blocks.lock();
         let serial = blocks.next;
@@ -121,7 +119,7 @@ impl Cache {
         serial
     }
 
-    /// Removes what is there of objects that nobody has named.
+    /// Removes blocks of objects that were not registered.
     pub(super) fn forget_unnamed(&self) {
         let found = std::mem::take(&mut self.blocks.lock().found);
         for (name, blocks) in found {
@@ -130,7 +128,7 @@ impl Cache {
         self.shrink_to(self.max_bytes);
     }
 
-    /// Removes an object's blocks, and its name.
+    /// Removes an object and its blocks.
     pub(super) fn forget(&self, name: &str) {
         let gone = {
             let mut blocks = self.blocks.lock();
@@ -152,13 +150,13 @@ impl Cache {
         self.blocks.lock().bytes
     }
 
-    /// When the block was last read that was not read for longest.
+    /// The time of the last read of the least recently read block.
     pub(super) fn oldest_use(&self) -> Option<u64> {
         self.blocks.lock().uses.keys().next().copied()
     }
 
-    /// Fills the buffer from a place of a block, where it is there and as
-    /// `crc32` says.
+    /// Fills the buffer from an offset of a block, if the block is cached and its checksum is
+    /// `crc32`.
     pub(super) fn read(
         &self,
         serial: Serial,
@@ -194,7 +192,7 @@ impl Cache {
             file.read_exact_at(buffer, offset)?;
             Ok(true)
         };
-        // It may have been removed right now; then it is fetched.
+        // The block may have just been evicted. The caller then fetches it.
         let there = read().unwrap_or(false);
         if !there {
             self.blocks.lock().remove(key);
@@ -202,8 +200,7 @@ impl Cache {
         there
     }
 
-    /// Keeps a block that was fetched. Where the disk does not take it, it is
-    /// fetched again the next time.
+    /// Stores a fetched block. If the disk is full, the block is fetched again next time.
     pub(super) fn keep(&self, serial: Serial, block: u32, bytes: &[u8]) {
         let length = bytes.len() as u64;
         if length > self.max_bytes {
@@ -227,7 +224,7 @@ impl Cache {
         }
     }
 
-    /// Lets blocks go until no more than this is held.
+    /// Evicts blocks until at most this many bytes are used.
     pub(super) fn shrink_to(&self, most: u64) {
         loop {
             let mut blocks = self.blocks.lock();
@@ -242,16 +239,15 @@ impl Cache {
         }
     }
 
-    /// Lets go of the block that was not read for longest; how many bytes that
-    /// makes free.
+    /// Evicts the least recently read block. Returns the number of bytes freed.
     pub(super) fn shrink(&self) -> u64 {
         let before = self.bytes();
         self.shrink_to(before.saturating_sub(1));
         before.saturating_sub(self.bytes())
     }
 
-    /// Those of some blocks that are neither there nor being fetched: they are
-    /// the caller's to fetch, for as long as it has the claim.
+    /// Claims those blocks that are neither cached nor being fetched. The caller must fetch them
+    /// while it holds the claim.
     pub(super) fn claim(&self, serial: Serial, wanted: &[u32]) -> Claim<'_> {
         let mut blocks = self.blocks.lock();
         let mut own = Vec::new();
@@ -264,7 +260,7 @@ impl Cache {
         Claim { cache: self, serial, blocks: own }
     }
 
-    /// Waits until nobody fetches the block.
+    /// Waits until no other reader fetches the block.
     pub(super) fn wait(&self, serial: Serial, block: u32) {
         let mut blocks = self.blocks.lock();
         while blocks.fetching.contains(&(serial, block)) {
@@ -273,7 +269,7 @@ impl Cache {
     }
 }
 
-/// Blocks that nobody else fetches meanwhile.
+/// Blocks that only the holder may fetch.
 pub(super) struct Claim<'a> {
     cache: &'a Cache,
     serial: Serial,

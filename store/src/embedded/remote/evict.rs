@@ -1,5 +1,5 @@
-//! Keeps local copies of what is in the bucket within their bounds: whole files
-//! and blocks, of which the one that was not read for longest goes first.
+//! Keeps local copies of remote data within limits: whole files and cached blocks, least recently
+//! read first.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,17 +9,17 @@ use crate::contract::ObjectStorageStatus;
 use crate::embedded::EmbeddedStore;
 use crate::embedded::files::SpanFile;
 
-/// With less free space than this many times what is to be left to others,
-/// copies go, so that new spans have room.
+/// Copies are removed if free space is below this many times the configured minimum, so that new
+/// spans have room.
 const FREE_FACTOR: u64 = 2;
 
 impl EmbeddedStore {
-    /// Lets copies go until the rest is within its bounds.
+    /// Removes copies until the limits hold.
     pub(super) async fn drop_copies(&self, remote: &Remote) {
         if !self.has_too_many_copies(remote) {
             return;
         }
-        // Nothing takes a file's name meanwhile.
+        // No other file may take over a file's name meanwhile.
         let _gate = self.moving.lock().await;
         while self.has_too_many_copies(remote) {
             let oldest = self.copies().into_iter().min_by_key(|file| file.last_use());
@@ -44,14 +44,14 @@ impl EmbeddedStore {
         bytes > remote.cache.max_bytes || bytes > 0 && is_short()
     }
 
-    /// Files of the bucket that are whole on the local disk too.
+    /// Remote files that also have a complete local copy.
     fn copies(&self) -> Vec<Arc<SpanFile>> {
         let state = self.state.lock();
         let is_copy = |file: &&Arc<SpanFile>| file.remote().is_some() && file.is_local();
         state.files.iter().filter(is_copy).cloned().collect()
     }
 
-    /// What is where.
+    /// The status of object storage.
     pub(crate) fn remote_status(&self, remote: &Remote) -> ObjectStorageStatus {
         let mut status = ObjectStorageStatus {
             url: remote.bucket.url.clone(),

@@ -1,9 +1,9 @@
-//! The head of a remote file: everything that is needed to open it, and to tell
-//! whether what is read of it is what was uploaded.
+//! The head of a remote file: everything that is needed to open the file and to verify what is read
+//! from it.
 //!
-//! It is the last object of the three that is written, and the first that is
-//! removed: a file is in the bucket where its head is. Its owner keeps a copy of
-//! each on its disk, so that a start asks the bucket for nothing.
+//! Of the file's three objects, the head is written last and removed first. A file is in the bucket
+//! if its head is. The owner keeps a local copy of each head, so that a start needs no requests to
+//! the bucket.
 //!
 //! ```text
 //! "SWHEAD01" | length of the description u32 | description, JSON | end of the
@@ -18,24 +18,24 @@ use super::cache::BLOCK_BYTES;
 const MAGIC: &[u8; 8] = b"SWHEAD01";
 const MAX_BYTES: usize = 256 << 20;
 
-/// See the module.
+/// A head. See the module's description.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
-    /// The name of both files, without their endings.
+    /// The name of both files, without suffixes.
     pub(super) name: String,
     /// First and last generation.
     pub(super) generations: (u64, u64),
-    /// The last deletion that the file was written without.
+    /// The last deletion that is applied in the file.
     pub(super) deletions: u64,
     pub(super) spans: Part,
     pub(super) shapes: Part,
 }
 
-/// What is known of one object.
+/// The description of one object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Part {
     pub(super) bytes: u64,
-    /// Where the part of it begins that is in the head.
+    /// The offset from which the head contains the object's bytes.
     pub(super) tail: u64,
     /// CRC-32 of each block.
     pub(super) blocks: Vec<u32>,
@@ -56,22 +56,22 @@ impl Head {
     }
 }
 
-/// Where the spans of a file of this name are.
+/// The key of a file's spans.
 pub(super) fn spans_key(name: &str) -> String {
     format!("spans/{name}.parquet")
 }
 
-/// Where their shapes are.
+/// The key of a file's shapes.
 pub(super) fn shapes_key(name: &str) -> String {
     format!("shapes/{name}.parquet")
 }
 
-/// Where its head is.
+/// The key of a file's head.
 pub(super) fn head_key(name: &str) -> String {
     format!("heads/{name}.head")
 }
 
-/// The name that an object's or a head's file name stands for.
+/// The file's name, from the file name of an object or a head.
 pub(super) fn name_of(file_name: &str) -> Option<&str> {
     let name = file_name.strip_suffix(".parquet").or_else(|| file_name.strip_suffix(".head"))?;
     let sound = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
@@ -88,7 +88,7 @@ impl WithTails {
         Ok(bytes)
     }
 
-    /// Reads a head.
+    /// Decodes a head.
     ///
     /// # Errors
     /// What is wrong with it.

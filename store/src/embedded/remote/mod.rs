@@ -1,20 +1,19 @@
 //! Files in object storage.
 //!
-//! A file is written and committed on the local disk, as without object storage.
-//! Some time later it is uploaded: the shapes, then the spans, then the head, which
-//! is the commit. From then on the local copy is a cache: it may go, and what is
-//! read of the file is fetched in blocks.
+//! A file is first written on the local disk, as without object storage. Later it is uploaded: the
+//! shapes, then the spans, then the head, which commits the upload. From then on the local copy is
+//! a cache. If it is removed, reads fetch blocks of the objects.
 //!
-//! The heads on the local disk say which files are in the bucket. A file that
-//! leaves the store (merged, written anew, too old) leaves the bucket once no
-//! reader has it open and what takes its place is there.
+//! The heads on the local disk are the list of files in the bucket. A file that leaves the store
+//! (merged, rewritten or expired) is removed from the bucket when no reader has it open and its
+//! replacement is uploaded.
 //!
 //! ```text
 //! DIRECTORY/object-storage.json   which bucket, as which owner
 //! DIRECTORY/heads/NAME.head       the files in the bucket
 //! DIRECTORY/heads/NAME.head.new   a file that is being uploaded
-//! DIRECTORY/heads/NAME.head.gone  a file that is to be removed from there
-//! DIRECTORY/cache/…               blocks of them
+//! DIRECTORY/heads/NAME.head.gone  a file that must be removed from the bucket
+//! DIRECTORY/cache/…               blocks of files
 //! BUCKET/PREFIX/owner.json        who may write there
 //! BUCKET/PREFIX/{shapes,spans}/NAME.parquet, BUCKET/PREFIX/heads/NAME.head
 //! ```
@@ -48,7 +47,7 @@ pub(crate) use object::Object;
 pub(crate) use open::refuse_without;
 pub(crate) use upkeep::run;
 
-/// See the module.
+/// The store's object storage. See the module's description.
 #[derive(Debug)]
 pub(crate) struct Remote {
     bucket: Arc<Bucket>,
@@ -57,16 +56,16 @@ pub(crate) struct Remote {
     heads: PathBuf,
     id: String,
     upload_after: Duration,
-    /// Files that are served no more, and are still in the bucket.
+    /// Files that are not served any more but are still in the bucket.
     leaving: Mutex<Vec<Head>>,
-    /// Another server owns the prefix now: what is said of it.
+    /// The operator's message if another server owns the prefix now.
     taken_over: Mutex<Option<String>>,
-    /// What kept this machine from its part of the work, the last time.
+    /// The last error on this host.
     trouble_here: Mutex<Option<String>>,
     figures: Figures,
 }
 
-/// What was done since the start.
+/// Counters since the start.
 #[derive(Debug, Default)]
 struct Figures {
     files_uploaded: AtomicU64,
@@ -84,13 +83,13 @@ pub(crate) struct RemoteFile {
     pub(crate) spans: Arc<Object>,
     pub(crate) shapes: Arc<Object>,
     damage: Arc<OnceLock<String>>,
-    /// Whether it leaves the bucket when nobody reads it any more.
+    /// Whether the file is removed from the bucket once no reader has it open.
     leaves: AtomicBool,
     remote: Arc<Remote>,
 }
 
 impl RemoteFile {
-    /// The name of both files, without their endings.
+    /// The name of both files, without suffixes.
     pub(crate) fn name(&self) -> &str {
         &self.head.name
     }
@@ -100,19 +99,18 @@ impl RemoteFile {
         self.head.generations
     }
 
-    /// Why it is not what was uploaded, where somebody has seen that.
+    /// How it differs from what was uploaded, if a reader noticed that.
     pub(crate) fn damage(&self) -> Option<&str> {
         self.damage.get().map(String::as_str)
     }
 
-    /// The file has been opened: nothing more is read of its end.
+    /// Called when the file has been opened: the copies of the files' ends are not needed any more.
     pub(crate) fn is_open(&self) {
         self.spans.forget_tail();
         self.shapes.forget_tail();
     }
 
-    /// Keeps it from coming back at the next start, though it may still be in the
-    /// bucket then.
+    /// Ensures that the next start does not serve the file, even if it is still in the bucket.
     pub(crate) fn is_forgotten(&self) {
         let (path, gone) =
             (self.remote.head_path(&self.head.name), self.remote.gone_path(&self.head.name));
@@ -121,17 +119,17 @@ impl RemoteFile {
         }
     }
 
-    /// Has it removed from the bucket once nobody reads it any more.
+    /// Removes the file from the bucket once no reader has it open.
     pub(crate) fn leave(&self) {
         self.leaves.store(true, Ordering::Release);
     }
 
-    /// Keeps it from being served again; its objects stay, for somebody to look at.
+    /// Excludes the file from being served again. Its objects stay for inspection.
     pub(crate) fn set_aside(&self) {
         crate::embedded::files::set_aside(&self.remote.head_path(&self.head.name));
     }
 
-    /// What is left out while it cannot be reached is counted.
+    /// Counts a read that failed because the file is unreachable.
     pub(crate) fn count_unread(&self) {
         self.remote.figures.reads_failed.fetch_add(1, Ordering::Relaxed);
     }
@@ -150,17 +148,17 @@ impl Remote {
         self.heads.join(format!("{name}.head"))
     }
 
-    /// The path of the head that is written before the upload is complete.
+    /// The path of the head that is written before the upload completes.
     fn intent_path(&self, name: &str) -> PathBuf {
         self.heads.join(format!("{name}.head.new"))
     }
 
-    /// The path of the head of a file that is not to be served again.
+    /// The path of the head of a file that must not be served again.
     fn gone_path(&self, name: &str) -> PathBuf {
         self.heads.join(format!("{name}.head.gone"))
     }
 
-    /// A file of the bucket, to be read.
+    /// A file of the bucket, for reading.
     pub(crate) fn file(self: &Arc<Self>, with_tails: WithTails) -> Arc<RemoteFile> {
         let WithTails { head, spans, shapes } = with_tails;
         let damage = Arc::new(OnceLock::new());
@@ -179,23 +177,23 @@ impl Remote {
         })
     }
 
-    /// Whether files that are served no more are still in the bucket.
+    /// Whether the bucket contains files that are not served any more.
     pub(crate) fn has_leaving(&self) -> bool {
         !self.leaving.lock().is_empty()
     }
 
-    /// Why something could not be reached.
+    /// The reason why object storage is unreachable.
     fn why_away(&self) -> String {
         let gone_by = || format!("{} could not be reached for a moment", self.bucket.url);
         self.bucket.trouble().unwrap_or_else(gone_by)
     }
 
-    /// Whether it could not be reached the last time.
+    /// Whether the last request failed.
     pub(crate) fn is_away(&self) -> bool {
         self.bucket.trouble().is_some()
     }
 
-    /// What the operator should know.
+    /// Warnings for the operator.
     pub(crate) fn warnings(&self, status: &ObjectStorageStatus) -> Vec<String> {
         let mut warnings: Vec<String> = self.taken_over.lock().iter().cloned().collect();
         if let Some(reason) = self.bucket.trouble() {
@@ -219,7 +217,7 @@ impl Remote {
         warnings
     }
 
-    /// Counters, by name.
+    /// Counters by name.
     pub(crate) fn counters(&self) -> Vec<(String, u64)> {
         let (bucket, cache, own) = (&self.bucket.figures, &self.cache, &self.figures);
         [

@@ -1,4 +1,4 @@
-//! One object, read block by block through the cache.
+//! An object that is read block by block through the cache.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,13 +12,13 @@ use super::bucket::{Bucket, Failure};
 use super::cache::{BLOCK_BYTES, Cache, Serial};
 use super::head::Part;
 
-/// Blocks that are fetched with one request, at most.
+/// Maximum blocks in one request.
 const RUN_BLOCKS: u32 = 16;
-/// So many blocks between two that are wanted are rather fetched with them than
-/// left out: a request takes as long as they do.
+/// Up to this many unneeded blocks between needed ones are fetched as well. A separate request
+/// would take longer.
 const GAP_BLOCKS: u32 = 2;
 
-/// See the module.
+/// An object. See the module's description.
 #[derive(Debug)]
 pub(crate) struct Object {
     bucket: Arc<Bucket>,
@@ -26,9 +26,9 @@ pub(crate) struct Object {
     key: String,
     serial: Serial,
     part: Part,
-    /// The end of the object, while a file is opened by it.
+    /// The end of the object, while a file is opened.
     tail: parking_lot::Mutex<Option<Bytes>>,
-    /// Why the object is not what was uploaded.
+    /// How the object differs from what was uploaded.
     damage: Arc<OnceLock<String>>,
 }
 
@@ -43,17 +43,17 @@ impl Object {
         Self { bucket, cache, key, serial, part, tail: parking_lot::Mutex::new(tail), damage }
     }
 
-    /// Its length.
+    /// The object's size.
     pub(crate) const fn byte_len(&self) -> u64 {
         self.part.bytes
     }
 
-    /// Lets go of the end of the object, once a file is opened.
+    /// Frees the end of the object, once the file is opened.
     pub(super) fn forget_tail(&self) {
         self.tail.lock().take();
     }
 
-    /// Fills the buffer from this place on.
+    /// Fills the buffer from this offset.
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let end = offset + buffer.len() as u64;
         if end > self.part.bytes {
@@ -77,7 +77,7 @@ impl Object {
                 continue;
             }
             if !fetched.contains_key(&block) {
-                // All that are missing of the range, since they are needed anyhow.
+                // Fetches all missing blocks of the range, which will all be needed.
                 fetched = self.fetch(&blocks(&(own.start..end)).collect::<Vec<_>>(), true)?;
             }
             let bytes = fetched.get(&block).ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -87,7 +87,7 @@ impl Object {
         Ok(())
     }
 
-    /// Has the blocks of some ranges in the cache, with few requests.
+    /// Caches the blocks of some ranges with few requests.
     pub(crate) fn prepare(&self, ranges: &[Range<u64>]) -> io::Result<()> {
         let end = self.part.bytes;
         let ranges = ranges.iter().map(|range| range.start.min(end)..range.end.min(end));
@@ -97,8 +97,8 @@ impl Object {
         self.fetch(&wanted, false).map(drop)
     }
 
-    /// Fetches those of some blocks, given in order, that are not there; `all`
-    /// where the caller needs the bytes of every one.
+    /// Fetches missing blocks; `wanted` must be ascending. With `all`, returns the bytes of every
+    /// block.
     fn fetch(&self, wanted: &[u32], all: bool) -> io::Result<BTreeMap<u32, Bytes>> {
         let mut fetched = BTreeMap::new();
         let claim = self.cache.claim(self.serial, wanted);
@@ -117,7 +117,7 @@ impl Object {
             if self.cache.read(self.serial, block, crc32, 0, &mut bytes) {
                 fetched.insert(block, bytes.into());
             } else {
-                // The other one failed, or it was let go already.
+                // The other reader's fetch failed, or the block was already evicted.
                 self.fetch_own(&[block], &mut fetched)?;
             }
         }
@@ -164,12 +164,12 @@ impl Object {
         Ok(())
     }
 
-    /// Whether the object is at fault, or the way to it.
+    /// Finds out whether the object or the connection is the cause of a failure.
     fn diagnosed(&self, failure: Failure) -> io::Error {
         let (bucket, key) = (Arc::clone(&self.bucket), self.key.clone());
         let found = self.bucket.wait(async move {
             match bucket.length(&key).await {
-                // A bucket that is gone has no owner either.
+                // If the bucket is missing, so is its owner object.
                 Err(Failure::Missing) => (bucket.get(super::owner::KEY).await.map(|_| 0), true),
                 answer => (answer, false),
             }
@@ -219,7 +219,7 @@ fn overlap(block: u32, range: Range<u64>) -> Range<u64> {
     range.start.max(first)..range.end.min(first + BLOCK_BYTES)
 }
 
-/// Blocks, given in order, as ranges to fetch.
+/// Combines ascending blocks into ranges to fetch.
 fn runs(blocks: &[u32]) -> Vec<Range<u32>> {
     let mut runs: Vec<Range<u32>> = Vec::new();
     for &block in blocks {

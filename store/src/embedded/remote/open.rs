@@ -1,5 +1,5 @@
-//! What happens with object storage when a store is opened: whose bucket it is,
-//! and which files are in it.
+//! Opens object storage with the store: checks the bucket's owner and finds out which files are in
+//! the bucket.
 
 use std::fs;
 use std::io;
@@ -19,12 +19,12 @@ use crate::contract::StoreError;
 use crate::embedded::config::ObjectStorageConfig;
 use crate::embedded::{fault, private};
 
-/// A start waits no longer than this for a bucket whose files it knows.
+/// Maximum time a start waits for a bucket whose files are already known.
 const LOOK_AT_START: Duration = Duration::from_secs(5);
-/// Heads that are fetched at the same time.
+/// Heads that are fetched in parallel.
 const HEADS_AT_ONCE: usize = 16;
 
-/// Refuses to open a directory without the bucket that has files of it.
+/// Refuses to open a directory without the object storage that contains some of its files.
 pub(crate) fn refuse_without(directory: &Path) -> Result<(), StoreError> {
     let Some(marker) = Marker::read(directory)? else { return Ok(()) };
     if !has_heads(&directory.join("heads")) {
@@ -42,25 +42,25 @@ fn has_heads(heads: &Path) -> bool {
     fs::read_dir(heads).is_ok_and(|mut entries| entries.next().is_some())
 }
 
-/// Heads of the local disk.
+/// Heads on the local disk.
 #[derive(Default)]
 pub(crate) struct Heads {
     pub(crate) sound: Vec<WithTails>,
-    /// Of uploads that did not come to their end.
+    /// Heads of unfinished uploads.
     pub(crate) begun: Vec<WithTails>,
-    /// Of files that are to be removed from the bucket.
+    /// Heads of files that must be removed from the bucket.
     pub(crate) gone: Vec<WithTails>,
-    /// Those that cannot be read, with the reason.
+    /// Unreadable heads, with the reason.
     pub(crate) broken: Vec<(std::path::PathBuf, String)>,
 }
 
 impl Remote {
-    /// Makes the bucket this directory's, or finds it so, and learns which files
-    /// are in it. Call it from a thread that may wait.
+    /// Claims the bucket for this directory, or checks the claim, and finds out which files are in
+    /// it. Must be called from a thread that may block.
     ///
     /// # Errors
-    /// Where the address is wrong, the bucket is another server's, or, the first
-    /// time, it cannot be reached.
+    /// If the address is wrong, the bucket belongs to another server, or, the first time, it cannot
+    /// be reached.
     pub(crate) fn open(
         directory: &Path,
         config: &ObjectStorageConfig,
@@ -100,13 +100,13 @@ impl Remote {
         let patience = if marker.adopted { LOOK_AT_START } else { Duration::MAX };
         let claimed = remote.claim(config.take_over.clone(), patience);
         if marker.adopted {
-            // Away, it is served from what is here.
+            // If the bucket is unreachable, the store serves what is local.
             if let Err(error @ StoreError::Invalid(_)) = claimed {
                 return Err(error);
             }
             return Ok(remote);
         }
-        // The id must not be lost once the bucket knows it.
+        // The id must be durable before the bucket knows it.
         marker.write(directory)?;
         claimed?;
         remote.adopt(directory)?;
@@ -133,7 +133,7 @@ impl Remote {
         }
     }
 
-    /// Fetches the heads of all files that are in the bucket.
+    /// Fetches the heads of all files in the bucket.
     fn adopt(&self, directory: &Path) -> Result<(), StoreError> {
         let bucket = Arc::clone(&self.bucket);
         let fetched = self.bucket.wait(async move {
@@ -178,7 +178,7 @@ impl Remote {
     /// The heads on the local disk.
     ///
     /// # Errors
-    /// Where the directory cannot be read: files must not be overlooked.
+    /// If the directory cannot be read. Files must not be overlooked.
     pub(crate) fn heads(&self) -> Result<Heads, StoreError> {
         let mut heads = Heads::default();
         let context = || format!("cannot read {}", self.heads.display());
@@ -195,7 +195,7 @@ impl Remote {
                 },
                 Some("new") => match read(&path) {
                     Ok(head) => heads.begun.push(head),
-                    // It was not durable yet, so that nothing had been committed.
+                    // The intent was not durable yet, so nothing had been uploaded.
                     Err(_) => drop(fs::remove_file(&path)),
                 },
                 Some("gone") => match read(&path) {
@@ -209,7 +209,7 @@ impl Remote {
         Ok(heads)
     }
 
-    /// Fetches a head anew whose copy here is damaged.
+    /// Fetches a head again if the local copy is damaged.
     pub(crate) fn fetch_head(&self, path: &Path) -> io::Result<WithTails> {
         let file_name = path.file_name().and_then(|name| name.to_str());
         let name = file_name.and_then(name_of).ok_or(io::ErrorKind::InvalidInput)?.to_owned();
@@ -220,14 +220,13 @@ impl Remote {
         Ok(head)
     }
 
-    /// Everything of the directory has been looked at: what is cached of nothing
-    /// goes.
+    /// Called when all files were registered: removes cached blocks of unknown objects.
     pub(crate) fn is_opened(&self) {
         self.cache.forget_unnamed();
     }
 }
 
-/// Whether a directory holds rows of its own.
+/// Whether a directory contains rows of its own.
 fn has_rows(directory: &Path) -> bool {
     ["spans", "wal"].iter().any(|name| {
         let entries = fs::read_dir(directory.join(name));

@@ -1,5 +1,5 @@
-//! Who may write to a prefix: the one whose id its owner object holds. Two
-//! servers that both merged and removed would take each other's files away.
+//! Ownership of a prefix: only the server whose id is in the owner object may write. Two servers
+//! that merge and remove files would destroy each other's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,25 +11,25 @@ use super::bucket::{Bucket, Failure};
 use crate::contract::StoreError;
 use crate::embedded::{fault, private};
 
-/// The owner object.
+/// Key of the owner object.
 pub(super) const KEY: &str = "owner.json";
 
-/// What it holds.
+/// The contents of the owner object.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Owner {
     pub(super) id: String,
-    /// The machine's name, for people.
+    /// The host's name, for operators.
     pub(super) host: String,
     pub(super) since_unix_seconds: u64,
 }
 
-/// What a directory knows of its bucket.
+/// A directory's knowledge about its bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Marker {
-    /// This directory's id as an owner.
+    /// The directory's id as an owner.
     pub(super) id: String,
     pub(super) url: String,
-    /// Whether the heads of all files that were there are here.
+    /// Whether the heads of all files in the bucket have been fetched.
     pub(super) adopted: bool,
 }
 
@@ -38,10 +38,10 @@ fn path(directory: &Path) -> PathBuf {
 }
 
 impl Marker {
-    /// The directory's marker, or none.
+    /// The directory's marker, if there is one.
     ///
     /// # Errors
-    /// Where it cannot be read: files might be overlooked.
+    /// If it cannot be read, because files might be overlooked.
     pub(super) fn read(directory: &Path) -> Result<Option<Self>, StoreError> {
         let path = path(directory);
         let text = match fs::read_to_string(&path) {
@@ -59,7 +59,7 @@ impl Marker {
         marker.map(Some)
     }
 
-    /// Makes it durable.
+    /// Writes the marker durably.
     pub(super) fn write(&self, directory: &Path) -> Result<(), StoreError> {
         let path = path(directory);
         let text = serde_json::to_vec(self).map_err(fault::engine("cannot write a marker"))?;
@@ -68,21 +68,21 @@ impl Marker {
     }
 }
 
-/// An id that nobody else has.
+/// A unique id.
 pub(super) fn new_id() -> String {
     use std::hash::{BuildHasher, Hasher};
-    // The standard library's own way to the system's random numbers.
+    // `RandomState` is the standard library's access to the system's random numbers.
     format!("{:016x}", std::hash::RandomState::new().build_hasher().finish())
 }
 
-/// What became of an attempt to own a prefix.
+/// The result of claiming a prefix.
 pub(super) enum Claim {
     Own,
-    /// It is another's.
+    /// The prefix belongs to another server.
     Others(Owner),
 }
 
-/// Reads who owns the prefix; `None` where nobody does.
+/// Reads the prefix's owner; `None` if there is none.
 pub(super) async fn read(bucket: &Bucket) -> Result<Option<Owner>, Failure> {
     match bucket.get(KEY).await {
         Ok(found) => parse(&found.bytes, bucket).map(Some),
@@ -100,7 +100,7 @@ fn parse(bytes: &[u8], bucket: &Bucket) -> Result<Owner, Failure> {
     })
 }
 
-/// Makes `id` the owner where nobody or `take_over` is.
+/// Makes `id` the owner if there is none or it is `take_over`.
 pub(super) async fn claim(
     bucket: &Bucket,
     id: &str,
@@ -113,8 +113,7 @@ pub(super) async fn claim(
         since_unix_seconds: since.map_or(0, |since| since.as_secs()),
     };
     let own = serde_json::to_vec(&own).map_err(|error| Failure::Here(error.to_string()))?;
-    // Whoever is first, of two that come at the same time, shows when it is read
-    // again.
+    // If two servers claim at the same time, reading again shows which was first.
     for _ in 0..3 {
         let mode = match bucket.get(KEY).await {
             Err(Failure::Missing) => PutMode::Create,
@@ -141,7 +140,7 @@ pub(super) async fn claim(
     Err(Failure::Unreachable(format!("{}/{KEY} changes all the time", bucket.url)))
 }
 
-/// What is said where a prefix is another's.
+/// The error if a prefix belongs to another server.
 pub(super) fn refusal(bucket: &Bucket, owner: &Owner) -> String {
     format!(
         "{} belongs to the server with the id {} on host {}. If that one is gone for good, take \

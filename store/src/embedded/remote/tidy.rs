@@ -1,5 +1,5 @@
-//! Removes from the bucket what is served no more, and what uploads that were
-//! cut short have left there.
+//! Removes files from the bucket that are not served any more, and leftovers of interrupted
+//! uploads.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 
 use super::bucket::Failure;
 use super::head::{Head, head_key, name_of, shapes_key, spans_key};
-use super::upload::here;
+use super::upload::on_local_disk;
 use super::{Remote, owner};
 
 impl Remote {
-    /// Makes sure that this is the bucket's owner. Another one that took over may
-    /// have other files than this one knows of, so it is asked before every change:
-    /// an answer of some seconds ago would let this one remove what that one serves.
+    /// Checks that this server still owns the bucket. If another server took over, it may have
+    /// files that this one does not know. So ownership is checked before every change. With an
+    /// answer that is seconds old, this server could remove files that the other serves.
     pub(super) async fn check_owner(&self) -> Result<(), Failure> {
         let owner = owner::read(&self.bucket).await?;
         match owner {
@@ -44,15 +44,15 @@ impl Remote {
         }
     }
 
-    /// Files that are served no more and nothing of which is needed: what took
-    /// their place is in the bucket, by `is_safe` of their generations.
+    /// Files that can be removed because their replacement is in the bucket; `is_safe` checks that
+    /// by their generations.
     pub(super) fn removable(&self, is_safe: impl Fn((u64, u64)) -> bool) -> Vec<Head> {
-        // Readers that end tell of their files while they hold other locks.
+        // Readers may add to `leaving` while they hold other locks.
         let leaving = self.leaving.lock().clone();
         leaving.into_iter().filter(|head| is_safe(head.generations)).collect()
     }
 
-    /// Removes a file from the bucket: first what says that it is there.
+    /// Removes a file from the bucket, its head first.
     pub(super) async fn remove(&self, head: &Head) -> Result<(), Failure> {
         let [shapes, spans, of_head] = head.keys();
         for key in [of_head, spans, shapes] {
@@ -60,7 +60,7 @@ impl Remote {
         }
         let name = &head.name;
         let paths = [self.head_path(name), self.intent_path(name), self.gone_path(name)];
-        here(move || {
+        on_local_disk(move || {
             for path in paths {
                 match fs::remove_file(&path) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -80,14 +80,14 @@ impl Remote {
         Ok(())
     }
 
-    /// Removes objects that belong to no head, neither here nor in the bucket.
-    /// Nothing may be on its way there meanwhile.
+    /// Removes objects without a head, neither local nor in the bucket. No upload may be in
+    /// progress.
     pub(super) async fn remove_leftovers(&self) -> Result<(), Failure> {
         let heads = self.heads.clone();
-        let mut known: HashSet<String> = here(move || {
+        let mut known: HashSet<String> = on_local_disk(move || {
             let entries = fs::read_dir(heads)?;
             let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-            // Also those that were set aside.
+            // Includes heads that were set aside.
             Ok(names.filter_map(|name| Some(name.split_once(".head")?.0.to_owned())).collect())
         })
         .await?;

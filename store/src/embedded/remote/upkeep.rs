@@ -1,6 +1,5 @@
-//! What the store does with its bucket by itself: it uploads files that have
-//! waited long enough, removes what is served no more, and drops copies. It goes
-//! on after every failure, later each time.
+//! Background work with the bucket: uploads files that are old enough, removes files that are not
+//! served any more, and evicts local copies. After failures it retries with growing pauses.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -16,10 +15,10 @@ use crate::embedded::upkeep::delete;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// Leftovers are looked for at the start, and then this often.
+/// Leftovers are searched for at the start, and then at this interval.
 const LEFTOVERS_EVERY: Duration = Duration::from_secs(12 * 3600);
 
-/// When what may be tried again.
+/// When to try again.
 struct Times {
     pause: Duration,
     paused_until: Option<Instant>,
@@ -59,7 +58,7 @@ pub(crate) async fn run(store: Weak<EmbeddedStore>, remote: Arc<Remote>) {
 impl EmbeddedStore {
     async fn keep_in_step(&self, remote: &Arc<Remote>, times: &mut Times) -> Result<(), Failure> {
         if remote.is_away() || remote.taken_over.lock().is_some() {
-            // Whether that is over shows here, and not at a reader's expense.
+            // Finds out here, and not in a reader, whether the problem is over.
             remote.check_owner().await?;
         }
         self.show_hidden(remote).await;
@@ -72,7 +71,7 @@ impl EmbeddedStore {
                 Ok(uploaded) => {
                     let state = self.state.lock();
                     file.is_uploaded_as(&uploaded);
-                    // It may have been merged or dropped meanwhile.
+                    // The file may have been merged or dropped during the upload.
                     if !state.files.iter().any(|other| Arc::ptr_eq(other, &file)) {
                         uploaded.is_forgotten();
                         uploaded.leave();
@@ -81,7 +80,7 @@ impl EmbeddedStore {
                 Err(failure) => {
                     remote.figures.uploads_failed.fetch_add(1, Ordering::Relaxed);
                     if matches!(failure, Failure::Source(_)) {
-                        // The others must not wait for one that is damaged.
+                        // A damaged file must not block the others.
                         self.set_broken_aside(std::slice::from_ref(&file)).await;
                     }
                     return Err(failure);
@@ -101,18 +100,18 @@ impl EmbeddedStore {
         Ok(())
     }
 
-    /// The oldest file that has waited long enough.
+    /// The oldest file that is old enough to upload.
     fn next_to_upload(&self, remote: &Remote) -> Option<Arc<SpanFile>> {
         let now = SystemTime::now();
         let is_due = |file: &&Arc<SpanFile>| {
             let waited = now.duration_since(file.waits_since).unwrap_or_default();
-            // One with deleted rows is written anew first.
+            // A file with deleted rows is rewritten first.
             file.remote().is_none() && !file.is_outdated() && waited >= remote.upload_after
         };
         self.state.lock().files.iter().find(is_due).cloned()
     }
 
-    /// Whether what has these generations now, if anything, is in the bucket.
+    /// Whether the file that now contains these generations, if any, is in the bucket.
     fn is_replaced(&self, (first, last): (u64, u64)) -> bool {
         let state = self.state.lock();
         let overlaps =
@@ -121,7 +120,7 @@ impl EmbeddedStore {
         files.filter(overlaps).all(|file| file.remote().is_some())
     }
 
-    /// Serves files again that it could not be told which rows of are deleted.
+    /// Serves hidden files again once their deleted rows are known.
     async fn show_hidden(&self, remote: &Remote) {
         let hidden = self.state.lock().hidden.clone();
         if hidden.is_empty() {

@@ -1,4 +1,4 @@
-//! Brings a file to the bucket.
+//! Uploads files to the bucket.
 
 use std::fs;
 use std::io;
@@ -17,12 +17,11 @@ use crate::embedded::files::SpanFile;
 use crate::embedded::files::handle::Handle;
 use crate::embedded::private;
 
-// Checksums are made of whole blocks of a part.
+// Each part must consist of whole blocks, which have checksums.
 const _: () = assert!((PART_BYTES as u64).is_multiple_of(BLOCK_BYTES));
 
 impl Remote {
-    /// Uploads a file that is on the local disk. When this returns, a new machine
-    /// would find it.
+    /// Uploads a local file. When this returns, another server that takes over would find it.
     pub(super) async fn upload(
         self: &Arc<Self>,
         file: &Arc<SpanFile>,
@@ -46,14 +45,14 @@ impl Remote {
         };
         let bytes = with_tails.encode().map_err(|error| Failure::Here(error.to_string()))?;
         let bytes = Bytes::from(bytes);
-        // Large files take a while, and what counts is who owns the bucket now.
+        // Uploading takes time, so ownership is checked again before the head is written.
         self.check_owner().await?;
-        // What may be in the bucket is known here, whenever a crash comes.
+        // After a crash at any time, the local intent says what may be in the bucket.
         let (intent, own) = (self.intent_path(&name), bytes.clone());
-        here(move || private::write_durably(&intent, &own)).await?;
+        on_local_disk(move || private::write_durably(&intent, &own)).await?;
         self.bucket.put(&head_key(&name), bytes).await?;
         let (intent, path) = (self.intent_path(&name), self.head_path(&name));
-        here(move || {
+        on_local_disk(move || {
             fs::rename(&intent, &path)?;
             path.parent().map_or(Ok(()), |parent| fs::File::open(parent)?.sync_all())
         })
@@ -87,7 +86,7 @@ impl Remote {
         };
         self.bucket.upload(key, bytes, read).await?;
         let own = source.clone();
-        let end = here(move || {
+        let end = on_local_disk(move || {
             let mut end = vec![0; usize::try_from(bytes.saturating_sub(tail)).unwrap_or(0)];
             own.read_at(&mut end, tail)?;
             Ok(Bytes::from(end))
@@ -98,8 +97,8 @@ impl Remote {
     }
 }
 
-/// Work on the local disk.
-pub(super) async fn here<T: Send + 'static>(
+/// Runs work on the local disk.
+pub(super) async fn on_local_disk<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, Failure> {
     let done = tokio::task::spawn_blocking(work).await;

@@ -1,16 +1,15 @@
-//! What an operator is told of a service's errors: what to do, and the little of
-//! the service's own answer that helps.
+//! Error messages for operators: advice, and the useful part of the service's response.
 
 use object_store::Error;
 
-/// What an address must look like.
+/// The expected form of an address.
 pub(super) const ADDRESS: &str = "object storage is given as s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX, \
      or file:///DIRECTORY that is there";
 
-/// Answers of services can be pages long.
+/// Responses of services can be pages long.
 const MOST_CHARACTERS: usize = 300;
 
-/// What an error says, on one line.
+/// An error's message on one line.
 pub(super) fn of(error: &Error) -> String {
     let said = innermost(error);
     let is_refusal =
@@ -28,7 +27,7 @@ pub(super) fn of(error: &Error) -> String {
     }
 }
 
-/// Code and message of an answer in XML, as S3, GCS and Azure give it.
+/// Code and message of an XML error response, as S3, GCS and Azure send it.
 fn service_words(answer: &str) -> Option<String> {
     let of_element = |name: &str| {
         let (_, rest) = answer.split_once(&format!("<{name}>"))?;
@@ -38,14 +37,14 @@ fn service_words(answer: &str) -> Option<String> {
     Some(message.map_or_else(|| code.to_owned(), |message| format!("{code}: {message}")))
 }
 
-/// The words of the cause: what wraps it repeats it.
+/// The innermost error's message. Outer errors repeat it.
 fn innermost(error: &Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     let mut said = cause.to_string();
     while let Some(source) = cause.source() {
         cause = source;
         let own = cause.to_string();
-        // Some causes are only a number of the system's.
+        // The innermost error may be only a system error number.
         if own.len() > 12 {
             said = own;
         }

@@ -1,8 +1,8 @@
-//! Values of the attribute map by key.
+//! Values in attribute maps.
 
 use arrow::array::{Array, AsArray, MapArray};
 
-/// The text of each row's attribute of this key.
+/// The text of each row's attribute with this key.
 pub(crate) fn texts<'a>(
     maps: &'a MapArray,
     key: &'a str,

@@ -1,5 +1,4 @@
-//! Rows by the values of one attribute: of the columns only those are read that
-//! decide, or that may hold the value.
+//! Finds rows by one attribute. Reads only the columns that may contain the value.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,8 +39,7 @@ impl Asked {
         self.conditions.iter().flat_map(|(_, hashes)| hashes.iter().flatten().copied())
     }
 
-    /// In which blocks of a row group there may be rows that fulfil it: one bit each,
-    /// by its number.
+    /// The blocks of a row group that may contain matching rows, as a bit mask.
     pub(crate) fn blocks(&self, file: &SpanFile, group: usize) -> Result<u32, ParquetError> {
         let mut all = 0;
         for (condition, hashes) in &self.conditions {
@@ -94,12 +92,12 @@ fn may_be_in_lists(file: &SpanFile, condition: &AttributeCondition) -> bool {
 
 /// The places of the columns of shapes that say what resources they have.
 pub(crate) fn resource_places(file: &SpanFile) -> Vec<usize> {
-    // The number of each shape comes first.
+    // The shape's number comes first.
     let place = file.layout.shapes_schema.index_of(column::RESOURCE).ok();
     std::iter::once(0).chain(place).collect()
 }
 
-/// The shapes of a row group, and what the resource of each says of a condition.
+/// The shapes of a row group, and the verdict of each one's resource.
 fn of_resources(
     file: &SpanFile,
     group: usize,
@@ -113,31 +111,31 @@ fn of_resources(
     Ok((shapes, verdicts))
 }
 
-/// Whether the spans of a file may have attributes of this key themselves.
+/// Whether spans of a file may have this key as their own attribute.
 fn may_be_of_spans(file: &SpanFile, key: &str) -> bool {
     let mut columns = file.layout.own.iter().chain(&file.layout.shaped);
     columns.any(|own| own.key == key) || file.may_map(key)
 }
 
-/// Whether [`narrow`] leaves just the rows that fulfil it: their resources alone
-/// decide, or each row's value of this key is in one column, if there is one.
+/// Whether [`narrow`] returns exactly the matching rows: either only resources can have the key, or
+/// each row's value of the key is in a single column.
 pub(crate) fn is_exact(file: &SpanFile, condition: &AttributeCondition) -> bool {
     let key = &condition.key;
     let all = file.layout.own.iter().chain(&file.layout.shaped);
     let types = all.filter(|own| own.key == *key);
     let mut types = types.map(|own| own.own_type.type_number());
     let first = types.next();
-    // What a shape has, the row does not have once more.
+    // A value in the shape is not repeated in the row.
     let is_in_one = types.all(|other| Some(other) == first) && !file.may_map(key);
     is_in_one && (first.is_none() || matches!(condition.test, AttributeTest::Equal(_)))
 }
 
-/// Those of some rows, given in order, that may fulfil a condition: somewhere they
-/// do. A row whose attributes have the key more than once may have another value
-/// first. All of them, where that is not to be told by single columns.
+/// Of ascending rows, those that may match: one of their values passes. A row with several
+/// attributes of the key may have another value first. Returns all rows if single columns cannot
+/// decide.
 ///
 /// # Errors
-/// Where the file is damaged.
+/// If the file is damaged.
 pub(crate) fn narrow(
     file: &SpanFile,
     rows: &[Range<usize>],
@@ -158,7 +156,7 @@ pub(crate) fn narrow(
     let is_mapped = file.may_map(&condition.key);
     let mut left: Vec<Range<usize>> = Vec::new();
     for (group, rows) in reader::by_group(file, rows) {
-        // Which shapes have it, in their resources or among their attributes.
+        // Whether each shape matches by its resource or its attributes.
         let (mut shapes, verdicts) = of_resources(file, group, condition)?;
         let mut has_it: Vec<bool> =
             verdicts.iter().map(|verdict| verdict.holds(&condition.test)).collect();
@@ -238,8 +236,8 @@ struct Texts<'a> {
 }
 
 impl Texts<'_> {
-    /// Those that a value of this type may have: of a string only the one that is
-    /// asked for, which comes first.
+    /// The texts for a value of this type. A string must equal the requested text, which comes
+    /// first.
     fn of(&self, own_type: OwnType) -> &[String] {
         match own_type {
             OwnType::Int => &self.texts,
@@ -247,7 +245,7 @@ impl Texts<'_> {
         }
     }
 
-    /// Whether some rows of a row group may have one in any of these columns.
+    /// Whether some rows of a row group may have one of the texts in any of these columns.
     fn may_be_own(
         &self,
         file: &SpanFile,
@@ -259,7 +257,7 @@ impl Texts<'_> {
         may_be_own(file, group, rows, own, text)
     }
 
-    /// Which rows have one in any of these columns.
+    /// Which rows have one of the texts in any of these columns.
     fn any_equals(
         &self,
         batch: &RecordBatch,
@@ -277,8 +275,7 @@ impl Texts<'_> {
         Ok(any)
     }
 
-    /// Which rows have one in columns of their own or in their maps, or have one of
-    /// the shapes of which this is known.
+    /// Which rows match by their own columns, their map, or their shape.
     fn rows_with(
         &self,
         batch: &RecordBatch,
@@ -301,8 +298,7 @@ impl Texts<'_> {
     }
 }
 
-/// Whether some rows of a row group may have the text in any of these columns of
-/// texts.
+/// Whether some rows of a row group may have the text in any of these columns.
 fn may_be_own(
     file: &SpanFile,
     group: usize,
@@ -341,7 +337,7 @@ mod tests {
     const SPANS: u64 = 9_000;
     const KEYS: [&str; 4] = ["each", "some", "digits", "uuid"];
 
-    /// One is the same for every fourth span of some, the others are each span's own.
+    /// Some keys have the same value in every fourth span. The others have distinct values.
     fn value(key: &str, n: u64) -> String {
         match key {
             "each" => format!("value {n}"),
@@ -394,7 +390,7 @@ mod tests {
             for other in ["value", "value 9001", "alue 12", "\u{b}\0\0\0value"] {
                 assert!(!may(&blocks, other), "{key} {other}");
             }
-            // No text tells of a page on its own that all have.
+            // The empty text is in all pages, so it excludes none.
             may(&blocks, "");
             let columns = file.metadata.metadata().row_group(0).columns().iter();
             let mut leaves = columns.filter(|leaf| leaf.column_path().string() == own[0].1.name());

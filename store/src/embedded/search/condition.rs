@@ -1,4 +1,4 @@
-//! Which rows fulfil a condition on their attributes and their resource.
+//! Evaluates conditions on attributes and resources of rows.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use spanwise_model::{SpanRows, Template};
 
 use crate::contract::{AttributeCondition, AttributeTest, typed_text};
 
-/// What is known of the values of a condition's key.
+/// Whether there is a value of the condition's key, and whether one passes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) has: bool,
@@ -27,21 +27,21 @@ impl Verdict {
         Self { has: true, passes: test.passes(type_number, text) }
     }
 
-    /// Of what either is of.
+    /// The combination of two sources of values.
     const fn and(self, other: Self) -> Self {
         Self { has: self.has || other.has, passes: self.passes || other.passes }
     }
 
-    /// Whether a row of which this is all fulfils the test.
+    /// Whether a row with this verdict matches the test.
     pub(crate) const fn holds(self, test: &AttributeTest) -> bool {
         test.holds(self.has, self.passes)
     }
 }
 
-/// Which rows fulfil it; they have their attributes in the map.
+/// The rows that match. Their attributes must be in maps.
 ///
 /// # Errors
-/// Where the batch has not the columns of attributes and resources.
+/// If the batch lacks the columns of attributes and resources.
 pub(crate) fn of_rows(
     batch: &RecordBatch,
     condition: &AttributeCondition,
@@ -56,10 +56,10 @@ pub(crate) fn of_rows(
     Ok(BooleanBuffer::collect_bool(batch.num_rows(), holds).into())
 }
 
-/// The same of rows that are not in files. A template is asked once.
+/// The same for rows in memory. Each template is evaluated once.
 ///
 /// # Errors
-/// As [`of_rows`].
+/// The errors of [`of_rows`].
 pub(crate) fn of_rows_in_memory(
     rows: &SpanRows,
     condition: &AttributeCondition,
@@ -150,7 +150,7 @@ fn of_nested(batch: &RecordBatch, condition: &AttributeCondition) -> BooleanArra
 /// What the resources of some shapes say of it.
 ///
 /// # Errors
-/// Where they are no texts.
+/// If they are not texts.
 pub(crate) fn of_resources(
     resources: &ArrayRef,
     condition: &AttributeCondition,
@@ -165,13 +165,12 @@ fn column_of<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, Arr
         .ok_or_else(|| ArrowError::SchemaError(format!("there is no column {name}")))
 }
 
-/// Whether the rows of a template have an attribute.
+/// How rows of a template have an attribute.
 #[derive(Clone, Copy)]
 enum OfTemplate {
-    /// This holds of all of them.
+    /// The verdict is the same for all.
     All(Verdict),
-    /// Their values are of this type, and each row's has this place among its own
-    /// texts.
+    /// Values have this type. Each row's value is its own text with this index.
     Own(u8, usize),
 }
 
@@ -226,7 +225,7 @@ impl<'a> Maps<'a> {
     }
 }
 
-/// What resources say of a condition; each distinct one is read once.
+/// Verdicts of resources. Each distinct resource is parsed once.
 struct Resources<'a> {
     places: &'a arrow::array::Int32Array,
     verdicts: Vec<Verdict>,
@@ -255,9 +254,9 @@ impl<'a> Resources<'a> {
     }
 }
 
-/// What a resource, a JSON object, says of it.
+/// The verdict of a resource, which is a JSON object.
 fn of_resource(text: &str, condition: &AttributeCondition) -> Verdict {
-    // A resource that is no JSON has no attributes.
+    // An invalid JSON object has no attributes.
     let found = serde_json::Deserializer::from_str(text).deserialize_map(Find(&condition.key));
     let verdict = |value: Value| {
         let (type_number, text) = typed_text(&value);
@@ -266,7 +265,7 @@ fn of_resource(text: &str, condition: &AttributeCondition) -> Verdict {
     found.ok().flatten().map(verdict).unwrap_or_default()
 }
 
-/// Finds the value of a key in an object, and reads no other.
+/// Finds the value of a key in an object and skips all others.
 struct Find<'k>(&'k str);
 
 impl<'de> Visitor<'de> for Find<'_> {
@@ -289,7 +288,7 @@ impl<'de> Visitor<'de> for Find<'_> {
     }
 }
 
-/// Whether a text is this one.
+/// Compares a text without copying it.
 struct IsKey<'k>(&'k str);
 
 impl<'de> DeserializeSeed<'de> for IsKey<'_> {

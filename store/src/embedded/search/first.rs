@@ -1,11 +1,11 @@
-//! The first of many rows, in an order.
+//! Selects the first rows in an order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::contract::Order;
 
-/// By which rows are ordered; the greatest come first.
+/// The sort key of rows, descending.
 pub(crate) type Rank = (i64, i64);
 
 /// The rank of a row.
@@ -16,26 +16,26 @@ pub(crate) const fn rank(order: Order, start_unix_nano: i64, duration_nano: i64)
     }
 }
 
-/// As many of the first rows, each a rank and a place, as are asked for.
+/// The first rows, each with rank and location.
 #[derive(Debug)]
 pub(crate) struct First<P> {
     limit: usize,
-    /// The last of them on top.
+    /// The last of them is on top.
     rows: BinaryHeap<Reverse<(Rank, P)>>,
 }
 
 impl<P: Copy + Ord> First<P> {
-    /// None yet, and never more than this.
+    /// An empty selection of at most `limit` rows.
     pub(crate) const fn new(limit: usize) -> Self {
         Self { limit, rows: BinaryHeap::new() }
     }
 
-    /// Whether rows of at most this rank cannot be among them.
+    /// Whether no row of at most this rank can be selected any more.
     pub(crate) fn is_decided_before(&self, rank: Rank) -> bool {
         self.rows.len() >= self.limit && self.rows.peek().is_none_or(|last| rank <= last.0.0)
     }
 
-    /// Takes a row, where it is one of them.
+    /// Adds a row if it is among the first ones.
     pub(crate) fn admit(&mut self, rank: Rank, place: P) {
         if self.is_decided_before(rank) {
             return;
@@ -46,7 +46,7 @@ impl<P: Copy + Ord> First<P> {
         }
     }
 
-    /// They, in no order.
+    /// The selected rows, unordered.
     pub(crate) fn into_vec(self) -> Vec<(Rank, P)> {
         self.rows.into_iter().map(|Reverse(row)| row).collect()
     }

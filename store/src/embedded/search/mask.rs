@@ -1,4 +1,4 @@
-//! Which rows fulfil a predicate.
+//! Evaluates predicates on rows.
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StringArray};
 use arrow::buffer::BooleanBuffer;
@@ -13,7 +13,7 @@ use super::condition;
 use crate::contract::{Predicate, TimeRange};
 use crate::embedded::keys::{in_range, starts};
 
-/// The columns of rows that decide.
+/// The columns that the predicate reads.
 pub(crate) fn columns(predicate: &Predicate) -> Vec<&'static str> {
     let mut columns = vec![column::START_UNIX_NANO];
     let mut need = |needed: bool, name| columns.extend(needed.then_some(name));
@@ -32,8 +32,7 @@ pub(crate) fn columns(predicate: &Predicate) -> Vec<&'static str> {
     columns
 }
 
-/// Which rows of a column of texts have this one. Of a dictionary, each text is
-/// looked at once.
+/// The rows with this text. In a dictionary, each text is compared once.
 pub(crate) fn equals(column: &ArrayRef, text: &str) -> Result<BooleanArray, ArrowError> {
     let dictionary = column.as_dictionary_opt::<Int32Type>();
     let values = dictionary.and_then(|array| array.values().as_string_opt::<i32>());
@@ -55,8 +54,7 @@ fn column_of<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, Arr
         .ok_or_else(|| ArrowError::SchemaError(format!("there is no column {name}")))
 }
 
-/// Which rows, or shapes, fulfil what the predicate says of columns that shapes
-/// have.
+/// The rows or shapes that match the part of the predicate on shapes' columns.
 pub(crate) fn of_shapes(
     batch: &RecordBatch,
     predicate: &Predicate,
@@ -70,7 +68,7 @@ pub(crate) fn of_shapes(
         mask = and(&mask, &is(column::OPERATION, operation)?)?;
     }
     match predicate.status {
-        // What nobody called an error went well.
+        // A span without an error status counts as successful.
         Some(Status::Ok) => mask = and(&mask, &not(&is(column::STATUS, Status::Error.as_str())?)?)?,
         Some(status) => mask = and(&mask, &is(column::STATUS, status.as_str())?)?,
         None => {}
@@ -78,7 +76,7 @@ pub(crate) fn of_shapes(
     Ok(mask)
 }
 
-/// Which rows that are not in files fulfil the predicate.
+/// The rows in memory that match the predicate.
 pub(crate) fn of_rows_in_memory(
     rows: &SpanRows,
     predicate: &Predicate,
@@ -96,7 +94,7 @@ pub(crate) fn of_rows_in_memory(
     Ok(mask)
 }
 
-/// Which rows fulfil the predicate.
+/// The rows that match the predicate.
 pub(crate) fn of_rows(
     batch: &RecordBatch,
     predicate: &Predicate,

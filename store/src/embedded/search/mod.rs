@@ -1,9 +1,8 @@
-//! Rows that fulfil a predicate, the newest or the longest first: batches in memory
-//! and blocks of files are gone through in this order, until no later one can change
-//! the answer.
+//! Finds rows by predicate, newest or longest first. Batches in memory and blocks of files are
+//! searched in this order until no later one can change the answer.
 //!
-//! Of each, only the columns that decide are read. Of the rows that they leave,
-//! the first are kept as places, and read whole in the end.
+//! Only the columns that decide are read. The first matching rows are kept as locations, and read
+//! completely at the end.
 
 pub(super) mod attribute;
 pub(super) mod attribute_search;
@@ -41,7 +40,7 @@ use crate::embedded::state::Snapshot;
 use attribute_search::Asked;
 use first::{First, Rank, rank};
 
-/// Blocks that are looked through at once, at most: as many as a row group has.
+/// Maximum blocks that are searched together: those of one row group.
 const RUN_BLOCKS: usize = 32;
 
 /// The answer, and the files that could not be read.
@@ -50,15 +49,14 @@ pub(super) struct SearchAnswer {
     pub(super) unreadable: Vec<(Arc<SpanFile>, String)>,
 }
 
-/// The place of a row that may be in the answer: in what is searched, and there.
+/// The location of a matching row: source, and row in it.
 type Hit = (u32, u32);
 
-/// Neighbouring blocks of one file, all of which may have rows for the answer.
+/// Consecutive blocks of one file that may all contain matching rows.
 struct Run<'a> {
     source: u32,
     file: &'a Arc<SpanFile>,
-    /// What their rows have at most as rank, and their rows; the first come first, and
-    /// there are never none.
+    /// Each block's highest possible rank and its rows, highest rank first. Never empty.
     blocks: Vec<(Rank, Range<usize>)>,
 }
 
@@ -68,7 +66,7 @@ impl Run<'_> {
     }
 }
 
-/// See the module.
+/// Runs a search. See the module's description.
 pub(super) fn find(snapshot: &Snapshot, query: &Query) -> Result<SearchAnswer, ArrowError> {
     let mut search = Search { query, first: First::new(query.limit) };
     let mut views: Vec<(u32, &Arc<View>)> = (0..).zip(&snapshot.recent).collect();
@@ -114,8 +112,8 @@ impl Search<'_> {
         let mut runs = Runs::new(first_file, files, query, unreadable);
         let mut is_first = true;
         loop {
-            // The first one alone may decide, or even its first blocks. Where they have
-            // not, hits are few, and the others are asked for all of theirs at once.
+            // The first run, or even its first block, may be enough. If not, matches are rare, and
+            // all blocks of the following runs are searched together.
             let (count, blocks) = if is_first { (1, 1) } else { (NEAR_THREADS, RUN_BLOCKS) };
             is_first = false;
             let mut open: Vec<Run<'_>> = Vec::new();
@@ -125,7 +123,7 @@ impl Search<'_> {
                 if !self.first.is_decided_before(run.first()) {
                     open.push(run);
                 } else if query.order == Order::NewestFirst {
-                    // What comes after it is older still.
+                    // All later runs are older.
                     break;
                 }
             }
@@ -156,7 +154,7 @@ impl Search<'_> {
         }
     }
 
-    /// Reads the rows of all hits, in their order.
+    /// Reads the rows of all matches, in order.
     fn finish(
         self,
         snapshot: &Snapshot,
@@ -198,7 +196,7 @@ impl Search<'_> {
     }
 }
 
-/// What rows of a batch have as ranks.
+/// The ranks of a batch's rows.
 struct Ranks<'a> {
     starts: &'a Int64Array,
     durations: Option<&'a Int64Array>,
@@ -222,25 +220,25 @@ impl<'a> Ranks<'a> {
     }
 }
 
-/// The blocks of all files that may have rows for the answer, in their order, in
-/// runs of neighbours in this order. A row of a wrong clock sets its own block
-/// apart from its file, and no other.
+/// Iterates over the blocks of all files that may contain matching rows, in order of their ranks,
+/// as runs of consecutive blocks. A row with a wrong clock affects only the position of its own
+/// block.
 struct Runs<'a> {
-    /// All that have rows in the time.
+    /// All blocks with rows in the time range.
     blocks: Vec<Candidate<'a>>,
     predicate: &'a Predicate,
     /// The conditions on attributes.
     asked: Vec<Asked>,
     /// By source and row group, which blocks may have rows that fulfil the predicate.
     fitting: AHashMap<(u32, usize), u32>,
-    /// How many were looked at, and are ready to be.
+    /// Number of blocks that were returned, and number for which data was fetched.
     next: usize,
     prepared: usize,
-    /// Was looked at, and begins the next run.
+    /// A block that was already taken and begins the next run.
     ahead: Option<Candidate<'a>>,
 }
 
-/// A block, and what its rows have at most as rank.
+/// A block and the highest possible rank of its rows.
 #[derive(Clone, Copy)]
 struct Candidate<'a> {
     source: u32,
@@ -250,7 +248,7 @@ struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// What a run has of it.
+    /// The block's entry in a run.
     const fn entry(&self) -> (Rank, Range<usize>) {
         (self.most, self.block.first_row..self.block.first_row + self.block.rows)
     }
@@ -287,7 +285,7 @@ impl<'a> Runs<'a> {
         Self { blocks, predicate, asked, fitting, next: 0, prepared: 0, ahead: None }
     }
 
-    /// The next run; files that cannot be read are told of.
+    /// The next run. Adds files that cannot be read to `unreadable`.
     fn next(&mut self, unreadable: &mut Vec<(u32, String)>) -> Option<Run<'a>> {
         let first = self.ahead.take().or_else(|| self.next_block(unreadable))?;
         let (source, file) = (first.source, first.file);
@@ -304,7 +302,7 @@ impl<'a> Runs<'a> {
         Some(run)
     }
 
-    /// The next block that may have rows which fulfil the predicate.
+    /// The next block that may contain matching rows.
     fn next_block(&mut self, unreadable: &mut Vec<(u32, String)>) -> Option<Candidate<'a>> {
         loop {
             let candidate = *self.blocks.get(self.next)?;
@@ -318,7 +316,7 @@ impl<'a> Runs<'a> {
                 }
                 Err(error) => {
                     unreadable.push((source, error.to_string()));
-                    // None of its blocks will be any better.
+                    // Skips the file's other blocks.
                     let rest = self.blocks.split_off(self.next);
                     self.blocks.extend(rest.into_iter().filter(|other| other.source != source));
                     self.prepared = self.next;
@@ -346,7 +344,7 @@ impl<'a> Runs<'a> {
         Ok(blocks)
     }
 
-    /// Has ready what tells of some blocks, the more the further the search goes.
+    /// Fetches index data for the next blocks. The number of blocks grows as the search continues.
     fn prepare(&mut self) -> Result<(), ParquetError> {
         if self.next < self.prepared {
             return Ok(());
@@ -370,13 +368,13 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// So many blocks are put in order by file, the more the further a search goes: of a
-/// file, some are read at once.
+/// Number of blocks that are grouped by file before they are read. It grows as the search
+/// continues.
 const LEAST_TOGETHER: usize = 4;
 const MOST_TOGETHER: usize = 128;
 
-/// Puts the blocks first that may have the longest rows which fulfil the predicate,
-/// and leaves out those that have none; about so, for neighbours are kept together.
+/// Sorts blocks by the longest matching row that they may contain, and removes blocks without any.
+/// The order is approximate, because blocks of one file are grouped.
 fn put_longest_first(
     blocks: &mut Vec<Candidate<'_>>,
     predicate: &Predicate,
@@ -414,9 +412,8 @@ fn put_longest_first(
     }
 }
 
-/// Ranks and numbers of the rows of a run that fulfil the predicate; where there
-/// are more than are asked for, later ones may be missing. Begins with so many
-/// blocks.
+/// Ranks and numbers of matching rows of a run. If there are more than the limit, later ones may be
+/// missing. Starts with `count` blocks.
 fn look_in_run(run: &Run<'_>, query: &Query, mut count: usize) -> Result<Vec<(Rank, u32)>, String> {
     let mut first: First<u32> = First::new(query.limit);
     let mut rest = run.blocks.as_slice();
@@ -428,13 +425,13 @@ fn look_in_run(run: &Run<'_>, query: &Query, mut count: usize) -> Result<Vec<(Ra
         rows.sort_unstable_by_key(|rows| rows.start);
         let hits = look_in_blocks(run.file, rows, query).map_err(|error| error.to_string())?;
         hits.into_iter().for_each(|(rank, row)| first.admit(rank, row));
-        // To ask for columns costs as much for one block as for several.
+        // Reading columns costs about the same for one block as for several.
         (rest, count) = (later, count.saturating_mul(4));
     }
     Ok(first.into_vec())
 }
 
-/// Ranks and numbers of those of some blocks' rows that fulfil the predicate.
+/// Ranks and numbers of the matching rows in these blocks.
 fn look_in_blocks(
     file: &SpanFile,
     mut rows: Vec<Range<usize>>,
@@ -444,7 +441,7 @@ fn look_in_blocks(
     rows = reader::left(file, &rows);
     if sketch::is_of_use(&predicate) && !rows.is_empty() {
         rows = sketch::narrow(file, &rows, &predicate)?;
-        // They are decided.
+        // The sketch has already evaluated these.
         (predicate.service, predicate.operation, predicate.status) = (None, None, None);
         (predicate.min_duration_nano, predicate.max_duration_nano) = (None, None);
     }
@@ -455,7 +452,7 @@ fn look_in_blocks(
         rows = attribute_search::narrow_anywhere(file, &rows, wanted)?;
     }
     predicate.attributes.retain(|wanted| !attribute_search::is_exact(file, wanted));
-    // The start is read for each part, so a few rows are asked everything at once.
+    // Each stage reads the start again. So for few rows, all stages are evaluated at once.
     let is_few = rows.iter().map(ExactSizeIterator::len).sum::<usize>() <= FEW_ROWS;
     let mut hits = Vec::new();
     for stage in if is_few { vec![predicate] } else { stages(&predicate) } {
@@ -465,8 +462,8 @@ fn look_in_blocks(
     Ok(hits)
 }
 
-/// The predicate in parts, of which each is asked of the rows that those before
-/// have left: what is read for the last one is the largest.
+/// Splits the predicate into stages. Each is evaluated on the rows that the previous ones left, and
+/// the last one reads the most data.
 fn stages(predicate: &Predicate) -> Vec<Predicate> {
     let Predicate { attributes, anywhere, assembled, root, .. } = predicate.clone();
     let attributes = Predicate { attributes, anywhere, ..Predicate::default() };
@@ -481,14 +478,13 @@ fn stages(predicate: &Predicate) -> Vec<Predicate> {
     let mut stages = vec![rest, attributes, ids];
     stages.retain(|stage| *stage != Predicate::default());
     if stages.is_empty() {
-        // The time is asked of every row.
+        // The time range must be checked for every row.
         stages.push(Predicate::default());
     }
     stages
 }
 
-/// Ranks and numbers of those of some rows that fulfil this predicate, at the time
-/// of the query.
+/// Ranks and numbers of the rows that match this stage and the query's time range.
 fn matching(
     file: &SpanFile,
     rows: &[Range<usize>],
@@ -522,7 +518,7 @@ fn matching(
     Ok(hits)
 }
 
-/// Row numbers in order, as ranges.
+/// Converts ascending row numbers to ranges.
 fn ranges(rows: impl Iterator<Item = u32>) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for row in rows.map(|row| row as usize) {
@@ -543,8 +539,7 @@ fn read_rows(
     reader::read(file, &ranges, &Wanted::columns(columns))
 }
 
-/// The columns of the answer, in the schema's order; with those by which it is
-/// ordered.
+/// The columns of the answer and of its order, in the schema's order.
 fn answered(query: &Query) -> Vec<&'static str> {
     let wanted = |name: &&str| {
         query.columns.is_empty()

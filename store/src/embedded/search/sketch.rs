@@ -1,10 +1,9 @@
-//! What searches ask of most blocks, in little memory: which shapes their rows
-//! have, which tell services, operations and status, and about how long the
-//! longest of each took.
+//! Compact summaries of row groups: the services, operations and status of their shapes, and
+//! approximately how long the longest span of each took in each block.
 //!
-//! A search by these goes through millions of rows for a few. A predicate is asked
-//! of each shape of a row group once, and columns are read of those blocks only
-//! that have a shape which fulfils it, of a span that took long enough.
+//! A search may go through millions of rows to find a few. A predicate is evaluated once for each
+//! kind of span of a row group. Columns are then read only for blocks with a matching kind and a
+//! span of sufficient duration.
 
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
@@ -28,33 +27,31 @@ use crate::embedded::files::layout::{
 use crate::embedded::files::lengths::{length, longest};
 use crate::embedded::files::reader;
 
-/// Memory for sketches, of all files: some 50 bytes for each service, operation and
-/// status that a row group has.
+/// Cache size for the sketches of all files. A sketch takes about 50 bytes for each combination of
+/// service, operation and status in a row group.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// A file and a row group of it.
+/// File and row group.
 type Key = (u64, usize);
 
 static CACHE: LazyLock<Mutex<Cache<Key, Sketch>>> =
     LazyLock::new(|| Mutex::new(Cache::new(CACHE_BYTES)));
 
-/// See the module. Of one row group.
+/// The sketch of one row group. See the module's description.
 #[derive(Debug)]
 struct Sketch {
     /// The number of the first shape.
     first: i64,
-    /// Each service, operation and status that shapes have together, a row each.
+    /// Each distinct combination of service, operation and status, called a kind here.
     kinds: RecordBatch,
-    /// Shapes from this place on are of this kind, up to the next; all shapes lie
-    /// before the last.
+    /// First shape and kind of each run of shapes. The last entry is the end.
     runs: Vec<(u32, u32)>,
-    /// Of each block [how long](length) the longest span of each kind took, and 0 where
-    /// there is none.
+    /// For each block, the [length](length) of the longest span of each kind; 0 if there is none.
     lengths: Vec<Vec<u8>>,
 }
 
 impl Sketch {
-    /// That of a row group, which is kept.
+    /// The sketch of a row group, cached.
     fn of(file: &SpanFile, group: usize) -> Result<Arc<Self>, ParquetError> {
         let key = (file.file.serial(), group);
         if let Some(sketch) = CACHE.lock().get(&key) {
@@ -86,7 +83,7 @@ impl Sketch {
         let [one, two, three] = columns;
         let (one, two, three) = (one?, two?, three?);
         let mut numbers: AHashMap<[i32; ASKED.len()], u32> = AHashMap::new();
-        // Of each kind a shape, and of those the one that says how long it took.
+        // The first shape of each kind. It holds the lengths for the whole kind.
         let mut firsts: Vec<u32> = Vec::new();
         let mut runs: Vec<(u32, u32)> = Vec::new();
         for shape in 0..asked.num_rows() {
@@ -104,7 +101,7 @@ impl Sketch {
             let said = firsts.iter().map(|shape| *shape as usize);
             said.map(|shape| match column.is_valid(shape) {
                 true => column.value(shape).get(block).copied().unwrap_or(0),
-                // Of none of the kind it is known, which damage may do.
+                // The lengths are missing, which only damage can cause.
                 false => u8::MAX,
             })
             .collect()
@@ -123,25 +120,24 @@ impl Sketch {
             + self.kinds.num_rows() * self.lengths.len()
     }
 
-    /// Which kinds fulfil what a predicate says of them.
+    /// Which kinds match a predicate.
     fn fulfil(&self, predicate: &Predicate) -> Result<Vec<bool>, ParquetError> {
-        // What is null does not fulfil it.
+        // Null does not match.
         let fulfil = mask::of_shapes(&self.kinds, predicate)?;
         Ok(fulfil.iter().map(|fulfils| fulfils == Some(true)).collect())
     }
 
-    /// The blocks that have rows of any of these kinds that may have taken so
-    /// long: one bit each, the first lowest.
+    /// The blocks with a row of any of these kinds that may have the minimum length, as a bit mask.
     fn blocks(&self, fulfil: &[bool], least: u8) -> u32 {
-        // Mostly few.
+        // Usually few.
         let kinds: Vec<usize> = (0..fulfil.len()).filter(|kind| fulfil[*kind]).collect();
         let has = |lengths: &[u8]| kinds.iter().any(|kind| lengths[*kind] >= least);
         let blocks = (0..).zip(&self.lengths).filter(|(_, lengths)| has(lengths));
         blocks.fold(0, |blocks, (number, _)| blocks | 1u32 << number)
     }
 
-    /// The longest that a row of any of these kinds may have taken, block by block;
-    /// none where a block has none.
+    /// For each block, the maximum duration of a row of any of these kinds; `None` if there is no
+    /// such row.
     fn longest(&self, fulfil: &[bool]) -> Vec<Option<i64>> {
         let of_block = |lengths: &Vec<u8>| {
             let of_kinds = lengths.iter().zip(fulfil).filter(|(_, fulfils)| **fulfils);
@@ -151,7 +147,7 @@ impl Sketch {
         self.lengths.iter().map(of_block).collect()
     }
 
-    /// The numbers of shapes of any of these kinds, in order.
+    /// The numbers of the shapes of these kinds, ascending.
     fn numbers(&self, fulfil: &[bool]) -> Vec<Range<i64>> {
         let mut ranges: Vec<Range<i64>> = Vec::new();
         for pair in self.runs.windows(2) {
@@ -167,7 +163,7 @@ impl Sketch {
     }
 }
 
-/// The places of the columns of shapes that a sketch is made of.
+/// Indexes of the shapes' columns from which a sketch is built.
 fn places(file: &SpanFile) -> Vec<usize> {
     let asked = Wanted::columns(&ASKED).shape_places(&file.layout);
     let mut places = [asked, Layout::LENGTHS.to_vec()].concat();
@@ -176,7 +172,7 @@ fn places(file: &SpanFile) -> Vec<usize> {
     places
 }
 
-/// Whether a predicate asks anything that sketches know.
+/// Whether sketches can help with a predicate.
 pub(crate) const fn is_of_use(predicate: &Predicate) -> bool {
     asks_of_shapes(predicate)
         || predicate.min_duration_nano.is_some()
@@ -187,10 +183,10 @@ const fn asks_of_shapes(predicate: &Predicate) -> bool {
     predicate.service.is_some() || predicate.operation.is_some() || predicate.status.is_some()
 }
 
-/// Has ready what tells of some row groups of a file, where it is far away.
+/// Fetches the data of some row groups of a file, if it is remote.
 ///
 /// # Errors
-/// Where it cannot be reached.
+/// If the file cannot be reached.
 pub(crate) fn prepare(
     file: &SpanFile,
     groups: impl Iterator<Item = usize> + Clone,
@@ -198,17 +194,17 @@ pub(crate) fn prepare(
     file.shapes.prepare(groups, &places(file))
 }
 
-/// The blocks of a row group that may have rows which fulfil what a predicate says
-/// of shapes and durations: one bit each, the first lowest.
+/// The blocks of a row group that may contain rows that match the predicate's conditions on shapes
+/// and durations, as a bit mask.
 ///
 /// # Errors
-/// Where the file is damaged.
+/// If the file is damaged.
 pub(crate) fn blocks(
     file: &SpanFile,
     group: usize,
     predicate: &Predicate,
 ) -> Result<u32, ParquetError> {
-    // Every span that is there has taken some time.
+    // The length of an existing span is at least 1.
     let least = predicate.min_duration_nano.map_or(1, length);
     let sketch = Sketch::of(file, group)?;
     let blocks = sketch.blocks(&sketch.fulfil(predicate)?, least);
@@ -216,11 +212,11 @@ pub(crate) fn blocks(
     Ok(if file.index.has_blocks() || blocks == 0 { blocks } else { u32::MAX })
 }
 
-/// The longest that a row of each block of a row group may have taken which fulfils
-/// what a predicate says of shapes; none where there is no such row.
+/// For each block of a row group, the maximum duration of a row that matches the predicate's
+/// conditions on shapes; `None` if there is no such row.
 ///
 /// # Errors
-/// Where the file is damaged.
+/// If the file is damaged.
 pub(crate) fn longest_in_blocks(
     file: &SpanFile,
     group: usize,
@@ -235,11 +231,10 @@ pub(crate) fn longest_in_blocks(
     })
 }
 
-/// Those of some rows, given in order, that fulfil what a predicate says of shapes
-/// and durations.
+/// Of ascending rows, those that match the predicate's conditions on shapes and durations.
 ///
 /// # Errors
-/// Where the file is damaged.
+/// If the file is damaged.
 pub(crate) fn narrow(
     file: &SpanFile,
     rows: &[Range<usize>],
@@ -286,10 +281,10 @@ pub(crate) fn narrow(
     Ok(left)
 }
 
-/// Whether a number is in one of some ranges, which are in order.
+/// Whether a number is in one of the ascending ranges.
 fn has(ranges: &[Range<i64>], number: i64) -> bool {
     match ranges {
-        // Shapes of one service are neighbours.
+        // Shapes of one service are adjacent, so one range is common.
         [only] => only.contains(&number),
         ranges => {
             let after = ranges.partition_point(|range| range.end <= number);

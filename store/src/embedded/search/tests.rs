@@ -1,5 +1,5 @@
-//! What a search finds in files is what the predicate says of the spans
-//! themselves, whatever was narrowed by shapes, lengths and blocks before.
+//! A search in files returns exactly the spans that match the predicate, whichever indexes were
+//! used.
 
 use std::sync::LazyLock;
 
@@ -17,13 +17,13 @@ use crate::embedded::duplicates::origins::TakenRanges;
 use crate::embedded::files::writer;
 use crate::embedded::keys::in_range;
 
-/// Spans of a file, which has several blocks.
+/// Spans in a file, enough for several blocks.
 const SPANS: u64 = 10_000;
 const SERVICES: [&str; 4] = ["cart", "stock", "payment", "seldom"];
 
-/// The `n`-th span; no two start at the same time.
+/// The `n`-th span. All starts are distinct.
 fn span(n: u64) -> Span {
-    // Fibonacci hashing, for numbers that have nothing to do with one another.
+    // Fibonacci hashing, for independent numbers.
     let draw = |salt: u64| (n ^ salt << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
     let service = match draw(1) % 500 {
         0 => "seldom",
@@ -39,11 +39,11 @@ fn span(n: u64) -> Span {
     span.trace_id = Some(trace(n));
     span.assembled_trace_id = (draw(6) % 10 > 0).then(|| trace(n));
     span.assembled_parent = (draw(7) % 10 > 0).then_some(id);
-    // One that many have, and one that nearly each has of its own.
+    // An attribute with few distinct values, and one with many.
     span.attributes = vec![
         ("many".to_owned(), ["a", "b"][draw(8) as usize % 2].into()),
         ("few".to_owned(), format!("{}", draw(9) % 3000).into()),
-        // Numbers of either type, and some as texts.
+        // Numbers of both types, some of them as texts.
         (
             "number".to_owned(),
             match (draw(10) % 40) as i64 {
@@ -53,7 +53,7 @@ fn span(n: u64) -> Span {
             },
         ),
     ];
-    // Some have one key in both places, and some have no such resource.
+    // Some spans have a key in both places, and some have no such resource.
     let zone: AttributeValue = ["a", "b", "c"][draw(11) as usize % 3].into();
     let size = AttributeValue::Int((draw(12) % 4) as i64);
     let resource = [("zone", &zone), ("size", &size)];
@@ -82,7 +82,7 @@ const fn is_deleted(n: u64) -> bool {
     n >= SPANS && n % 5 == 2
 }
 
-/// Two files, of the second of which some rows are deleted.
+/// Two files. Some rows of the second are deleted.
 static FILES: LazyLock<(tempfile::TempDir, Snapshot)> = LazyLock::new(|| {
     let directory = tempfile::tempdir().expect("a directory");
     let files = [1, 2].map(|generation| {
@@ -95,14 +95,14 @@ static FILES: LazyLock<(tempfile::TempDir, Snapshot)> = LazyLock::new(|| {
         Arc::new(file.expect("written").expect("rows"))
     });
     let numbers = numbers(&reader::read(&files[1], &[files[1].all_rows()], &Wanted::ALL).unwrap());
-    // Also what was searched before must know.
+    // Caches of earlier searches must respect the deletion.
     found(&Snapshot { recent: Vec::new(), files: files.to_vec() }, &all("cart"));
     let rows = BooleanBuffer::collect_bool(numbers.len(), |row| is_deleted(numbers[row]));
     assert!(files[1].remove_rows(rows) > 0);
     (directory, Snapshot { recent: Vec::new(), files: files.to_vec() })
 });
 
-/// The same in memory.
+/// The same spans in memory.
 static MEMORY: LazyLock<Snapshot> = LazyLock::new(|| {
     let mut builder = SpanBatchBuilder::sharing();
     let views = (0..2 * SPANS).filter(|n| !is_deleted(*n)).collect::<Vec<u64>>();
@@ -280,7 +280,7 @@ proptest! {
         };
         let mut wanted: Vec<u64> = (0..2 * SPANS).rev().filter(is_it).collect();
         if longest {
-            // Stable: of equal ones the newest stays first.
+            // The sort is stable: equal ones stay newest first.
             wanted.sort_by_key(|n| Reverse(span(*n).duration_nano));
         }
         wanted.truncate(limit);

@@ -1,4 +1,4 @@
-//! Answers of bounded size.
+//! Limits the size of answers.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use arrow::error::ArrowError;
 use crate::contract::StoreError;
 use crate::embedded::fault;
 
-/// What is left of an answer's room.
+/// The remaining capacity of an answer.
 #[derive(Debug)]
 pub(super) struct Room {
     most_bytes: usize,
@@ -23,11 +23,10 @@ impl Room {
         Self { most_bytes, left_bytes: most_bytes, is_empty: true }
     }
 
-    /// The first rows of the batch, as many as there is room for, and whether these
-    /// are all.
+    /// As many of the batch's first rows as fit, and whether these are all.
     ///
     /// # Errors
-    /// Where there is not even room for the first row of the answer.
+    /// If not even the first row of the answer fits.
     pub(super) fn fit(&mut self, batch: &RecordBatch) -> Result<(RecordBatch, bool), StoreError> {
         let unreadable = "cannot measure the answer";
         let batch = without_views(batch).map_err(fault::engine(unreadable))?;
@@ -55,15 +54,15 @@ impl Room {
     }
 }
 
-/// Bytes of these rows alone, and of the dictionaries that they need.
+/// Bytes of these rows and the dictionaries that they need.
 fn bytes(rows: &RecordBatch) -> Result<usize, ArrowError> {
-    // Offsets and the like: empty columns are not free either.
+    // Overhead of a column. Empty columns use memory, too.
     const COLUMN_BYTES: usize = 64;
     let sizes = rows.columns().iter().map(|column| column.to_data().get_slice_memory_size());
     sizes.map(|size| size.map(|bytes| bytes + COLUMN_BYTES)).sum()
 }
 
-/// Texts as plain ones, which have no bytes of rows that are left out.
+/// Converts string views to plain strings, which do not refer to bytes of other rows.
 fn without_views(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let plain = |kind: &DataType| match kind {
         DataType::Utf8View => Some(DataType::Utf8),

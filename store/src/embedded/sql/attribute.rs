@@ -1,5 +1,5 @@
-//! The SQL functions `attribute(attributes, 'key')` and
-//! `resource_attribute(resource, 'key')`: texts, null where there is no such key.
+//! The SQL functions `attribute(attributes, 'key')` and `resource_attribute(resource, 'key')`. They
+//! return texts, or null if the key is missing.
 
 use std::sync::Arc;
 
@@ -14,53 +14,61 @@ use serde_json::Value;
 
 use crate::embedded::search::attribute::texts;
 
-/// The name of the first of them.
+/// The name of the first function.
 pub(super) const ATTRIBUTE: &str = "attribute";
 
-/// What a function reads.
+/// The argument of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Of {
+enum AttributeSource {
     /// The map of a span's attributes.
     Span,
-    /// The JSON object of its resource.
+    /// The JSON object of a span's resource.
     Resource,
 }
 
-/// One of the functions.
+/// One of the two functions.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct AttributeFunction {
-    of: Of,
+    of: AttributeSource,
     signature: Signature,
 }
 
 impl AttributeFunction {
     pub(super) fn of_spans() -> Self {
-        Self { of: Of::Span, signature: Signature::variadic_any(Volatility::Immutable) }
+        Self {
+            of: AttributeSource::Span,
+            signature: Signature::variadic_any(Volatility::Immutable),
+        }
     }
 
     pub(super) fn of_resources() -> Self {
-        Self { of: Of::Resource, signature: Signature::variadic_any(Volatility::Immutable) }
+        Self {
+            of: AttributeSource::Resource,
+            signature: Signature::variadic_any(Volatility::Immutable),
+        }
     }
 
     fn misused(&self) -> DataFusionError {
         DataFusionError::Plan(match self.of {
-            Of::Span => "attribute takes the attribute column and one key as a text: \
+            AttributeSource::Span => "attribute takes the attribute column and one key as a text: \
                          attribute(attributes, 'http.route')"
                 .to_owned(),
-            Of::Resource => "resource_attribute takes the resource column and one key as a text: \
+            AttributeSource::Resource => {
+                "resource_attribute takes the resource column and one key as a text: \
                              resource_attribute(resource, 'deployment.environment')"
-                .to_owned(),
+                    .to_owned()
+            }
         })
     }
 
     fn values(&self, column: &ArrayRef, key: &str) -> Option<ArrayRef> {
         match self.of {
-            Of::Span => {
+            AttributeSource::Span => {
                 let mut found = StringBuilder::new();
                 found.extend(texts(column.as_map_opt()?, key)?);
                 Some(Arc::new(found.finish()))
             }
-            Of::Resource => of_resources(column, key),
+            AttributeSource::Resource => of_resources(column, key),
         }
     }
 }
@@ -74,7 +82,7 @@ fn key_of(argument: &ColumnarValue) -> Option<&str> {
     key_in(key)
 }
 
-/// The key that a literal is.
+/// The key of a literal.
 pub(super) fn key_in(literal: &ScalarValue) -> Option<&str> {
     match literal {
         ScalarValue::Dictionary(_, value) => value.try_as_str().flatten(),
@@ -82,7 +90,7 @@ pub(super) fn key_in(literal: &ScalarValue) -> Option<&str> {
     }
 }
 
-/// Reads each distinct object once.
+/// Parses each distinct object once.
 fn of_resources(column: &ArrayRef, key: &str) -> Option<ArrayRef> {
     let Some(rows) = column.as_dictionary_opt::<Int32Type>() else {
         let objects = cast(column, &DataType::Utf8).ok()?;
@@ -98,7 +106,7 @@ fn of_resources(column: &ArrayRef, key: &str) -> Option<ArrayRef> {
     Some(Arc::new(found.finish()))
 }
 
-/// The text of one member of a JSON object.
+/// The text of a member of a JSON object.
 fn member(object: &str, key: &str) -> Option<String> {
     let Value::Object(mut members) = serde_json::from_str(object).ok()? else { return None };
     match members.remove(key)? {
@@ -111,8 +119,8 @@ fn member(object: &str, key: &str) -> Option<String> {
 impl ScalarUDFImpl for AttributeFunction {
     fn name(&self) -> &str {
         match self.of {
-            Of::Span => ATTRIBUTE,
-            Of::Resource => "resource_attribute",
+            AttributeSource::Span => ATTRIBUTE,
+            AttributeSource::Resource => "resource_attribute",
         }
     }
 
@@ -123,9 +131,9 @@ impl ScalarUDFImpl for AttributeFunction {
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType, DataFusionError> {
         let [column, key] = arguments else { return Err(self.misused()) };
         let is_right = match (self.of, column) {
-            (Of::Span, column) => matches!(column, DataType::Map(..)),
-            (Of::Resource, DataType::Dictionary(_, value)) => is_text(value),
-            (Of::Resource, plain) => is_text(plain),
+            (AttributeSource::Span, column) => matches!(column, DataType::Map(..)),
+            (AttributeSource::Resource, DataType::Dictionary(_, value)) => is_text(value),
+            (AttributeSource::Resource, plain) => is_text(plain),
         };
         if is_right && is_text(key) { Ok(DataType::Utf8) } else { Err(self.misused()) }
     }

@@ -1,5 +1,5 @@
-//! What a worker gives up before it runs a statement. All of it is the system's to
-//! keep: whatever the engine does, it cannot take it back.
+//! Restrictions of a worker process, set before it runs a statement. The kernel enforces them, so
+//! the engine cannot lift them.
 
 use std::fs;
 use std::io;
@@ -11,31 +11,33 @@ use rustix::process::{
 };
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 
-/// Of memory, what is not the statement's: the pages of the program that run.
+/// Part of the memory limit that is for the program's own pages, not for the statement.
 const PROGRAM_BYTES: usize = 64 << 20;
-/// With less the engine does not start.
+/// The engine does not start with less.
 const LEAST_BYTES: usize = 256 << 20;
-/// More than a statement is given, so that what stops it can be told.
+/// Processor seconds beyond the statement's timeout, so that the timeout ends it first, with an
+/// error message.
 const MORE_SECONDS: u64 = 2;
-/// A third of what others get. With less, a server with much to do would answer none.
+/// The worker gets a third of the processor time of others. With less, a busy server would answer
+/// no statement.
 const NICE: i32 = 5;
 
-/// The calling thread, and processes that it starts, leave processors to others.
+/// Lowers the priority of the calling thread and of processes that it starts.
 pub(super) fn leave_processors_to_others() {
-    // What cannot be had is done without.
+    // Continues without if it is not permitted.
     let _ = setpriority_process(None, NICE);
 }
 
-/// The worker ends with the thread that started it.
+/// Kills the worker when the thread that started it ends.
 pub(super) fn end_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
-/// Bounds memory and processor time, and gives up every right. `memory_bytes` is
-/// what the process may have in all.
+/// Limits memory and processor time, and drops all privileges. `memory_bytes` is the limit for the
+/// whole process.
 pub(super) fn confine(memory_bytes: usize, timeout: Duration) -> io::Result<()> {
     leave_processors_to_others();
-    // Where memory runs out, a statement is the least loss.
+    // If memory runs out, a statement is the smallest loss.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     let taken = fs::read_to_string("/proc/self/statm")?;
     let pages: Option<usize> = taken.split(' ').next().and_then(|pages| pages.parse().ok());
@@ -52,7 +54,7 @@ pub(super) fn confine(memory_bytes: usize, timeout: Duration) -> io::Result<()> 
     Ok(())
 }
 
-/// From here on nothing can be opened: no file, no socket.
+/// From here on, neither files nor sockets can be opened.
 pub(super) fn open_nothing_more() -> io::Result<()> {
     limit(Resource::Nofile, 0)
 }

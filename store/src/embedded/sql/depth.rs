@@ -1,27 +1,27 @@
-//! How deep a statement may be. Planning and running go down a statement level by
-//! level on the stack, so its depth is bounded before either begins.
+//! Limits the depth of statements. Planning and execution are recursive, so the depth is checked
+//! before either begins.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{Expr, Query, Select, SetExpr, TableFactor, Visit, Visitor};
 
-/// Levels of an expression. Each operator of a chain such as `a OR b OR c` is one.
+/// Maximum levels of an expression. Each operator of a chain such as `a OR b OR c` is a level.
 pub(super) const MOST_LEVELS: usize = 300;
-/// Tables, subqueries and parts of UNIONs in one statement.
+/// Maximum tables, subqueries and parts of UNIONs in a statement.
 pub(super) const MOST_QUERIES: usize = 60;
 
-/// Whether the statement can be planned.
+/// Checks the depth of a statement.
 ///
 /// # Errors
-/// A sentence, where it is too deep.
+/// A message, if the statement is too deep.
 pub(super) fn check(statement: &Statement) -> Result<(), String> {
     let mut inner = statement;
     let statement = loop {
         match inner {
             Statement::Explain(explain) => inner = &explain.statement,
             Statement::Statement(statement) => break statement,
-            // None of these is allowed.
+            // None of these statements is allowed, so their depth does not matter.
             Statement::CreateExternalTable(_) | Statement::CopyTo(_) | Statement::Reset(_) => {
                 return Ok(());
             }
@@ -52,10 +52,10 @@ struct Levels {
     queries: usize,
 }
 
-/// How many levels an expression is above those inside it.
+/// Levels that an expression adds to its operands.
 fn height(expr: &Expr) -> usize {
     match expr {
-        // Each element is evaluated of what is before it.
+        // Each element is applied to the result of the previous ones.
         Expr::CompoundFieldAccess { access_chain, .. } => access_chain.len().max(1),
         Expr::JsonAccess { path, .. } => path.path.len().max(1),
         _ => 1,
@@ -89,7 +89,7 @@ impl Visitor for Levels {
     }
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<TooDeep> {
-        // A chain of them is one query.
+        // A chain of set operations counts as one query.
         let (mut body, mut operations) = (query.body.as_ref(), 0);
         while let SetExpr::SetOperation { left, .. } = body {
             (body, operations) = (left.as_ref(), operations + 1);

@@ -1,4 +1,4 @@
-//! Which attributes a statement reads: others need not be read from files.
+//! Finds out which attributes a statement reads. Other attributes need not be read from files.
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
@@ -8,8 +8,8 @@ use spanwise_model::schema::column;
 
 use super::attribute::{ATTRIBUTE, key_in};
 
-/// The keys by which a statement, planned but not optimised, reads the column of
-/// attributes; `None` where it may read all of it.
+/// The attribute keys that a plan (before optimisation) reads. `None` if it may read the whole
+/// column.
 pub(super) fn read_by(plan: &LogicalPlan) -> Option<Vec<String>> {
     let mut keys = Vec::new();
     let mut reads_all = has_map(plan.schema());
@@ -48,7 +48,7 @@ fn has_map(schema: &DFSchema) -> bool {
     schema.fields().iter().any(|field| matches!(field.data_type(), DataType::Map(..)))
 }
 
-/// Whether the node may read columns that none of its expressions names.
+/// Whether the node may read columns that none of its expressions contains.
 fn compares_rows(node: &LogicalPlan) -> bool {
     let names_what_it_reads = matches!(
         node,

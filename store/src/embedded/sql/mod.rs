@@ -1,13 +1,12 @@
-//! Statements that people type, run by DataFusion.
+//! Users' statements, executed by DataFusion.
 //!
-//! A scalar function can ask for any amount of memory, and one call of it can go on
-//! for minutes; the engine bounds neither. So each statement runs in a process of
-//! its own, which the system bounds ([`confine`]) and which can be killed
-//! ([`process`]). It holds the engine and nothing else: rows come to it through a pipe,
-//! as it asks for them ([`wire`], [`worker`]).
+//! A scalar function can request any amount of memory, and a single call can run for minutes. The
+//! engine limits neither. So each statement runs in its own process, which the kernel limits
+//! ([`confine`]) and which can be killed ([`process`]). The process contains only the engine. It
+//! requests rows through a pipe ([`wire`], [`worker`]).
 //!
-//! Statements of the program itself are known to be harmless. They run on a thread
-//! of this process, and wait for nobody's.
+//! The program's own statements are trusted. They run on a thread of this process and do not wait
+//! for users' statements.
 
 mod answer;
 mod attribute;
@@ -35,21 +34,20 @@ use crate::contract::{MAX_ANSWER_BYTES, MAX_STATEMENT_BYTES, SqlAnswer, SqlLimit
 use crate::embedded::fault;
 use crate::embedded::state::Snapshot;
 use crate::room::{AnswerRoom, Rooms};
-use process::{Answered, Ending};
+use process::{Ending, LimitedRows};
 use scan::Local;
 use statement::{Bounds, STACK_BYTES};
 use wire::Job;
 
-/// Statements that run, or whose answers are held, at the same time. Others wait,
-/// within their time.
+/// Maximum statements that run, or whose answers are in memory. Others wait within their timeout.
 const AT_ONCE: usize = 2;
-/// The same for those of the program itself.
+/// The same for the program's own statements.
 const OWN_AT_ONCE: usize = 4;
 
-/// What was not ended at its deadline ends by itself this much later.
+/// A statement that is not stopped at its deadline stops itself this much later.
 const LATER: Duration = Duration::from_millis(500);
 
-/// Runs statements.
+/// Runs SQL statements.
 pub(super) struct Engine {
     worker: Option<SqlWorker>,
     rooms: Rooms,
@@ -62,8 +60,7 @@ impl Engine {
         Self { worker, rooms: Rooms::new(AT_ONCE), own_rooms: Rooms::new(OWN_AT_ONCE) }
     }
 
-    /// Runs a person's statement over the table `spans`, of which it takes a
-    /// snapshot when it begins.
+    /// Runs a user's statement over a snapshot of the table `spans`.
     pub(super) async fn run(
         &self,
         snapshot: impl FnOnce() -> Result<Snapshot, StoreError>,
@@ -80,20 +77,20 @@ impl Engine {
         let room = self.rooms.take(limits.timeout).await?;
         let rows = Local::new(snapshot()?);
         let ending = Arc::new(Ending::default());
-        // Whoever asked may go away at any time.
+        // The caller may be cancelled at any time.
         let _guard = EndOnDrop(Arc::clone(&ending));
         let job = job(statement, limits, deadline);
         let worker = self.worker.clone();
         let work = move || match &worker {
             Some(worker) => process::run(worker, &rows, &job, &ending),
-            None => here(rows, &job),
+            None => run_in_process(rows, &job),
         };
         let ((batches, truncated), room) =
             on_a_thread(room, deadline, limits.timeout, work).await?;
         Ok(SqlAnswer { batches, truncated, room })
     }
 
-    /// Runs a statement of the program itself, in this process.
+    /// Runs one of the program's own statements in this process.
     pub(super) async fn run_own(
         &self,
         snapshot: impl FnOnce() -> Result<Snapshot, StoreError>,
@@ -104,7 +101,7 @@ impl Engine {
         let room = self.own_rooms.take(limits.timeout).await?;
         let rows = Local::new(snapshot()?);
         let job = job(statement, limits, deadline);
-        let work = move || here(rows, &job);
+        let work = move || run_in_process(rows, &job);
         let ((batches, _), _) = on_a_thread(room, deadline, limits.timeout, work).await?;
         Ok(batches)
     }
@@ -119,7 +116,7 @@ impl Drop for EndOnDrop {
 }
 
 fn job(statement: &str, limits: SqlLimits, deadline: Instant) -> Job {
-    // Whoever waits gives up first, and ends it.
+    // The caller's timeout comes first and ends the job.
     let left = deadline.saturating_duration_since(Instant::now()) + LATER;
     Job {
         statement: statement.to_owned(),
@@ -130,8 +127,8 @@ fn job(statement: &str, limits: SqlLimits, deadline: Instant) -> Job {
     }
 }
 
-/// Runs a statement in this process, where only what the engine counts is bounded.
-fn here(rows: Local, job: &Job) -> Result<Answered, StoreError> {
+/// Runs a statement in this process, where only the engine's own limits apply.
+fn run_in_process(rows: Local, job: &Job) -> Result<LimitedRows, StoreError> {
     let bounds = Bounds { rows: job.rows, memory_bytes: job.memory_bytes, timeout: job.timeout() };
     let mut room = answer::Room::new(job.answer_bytes);
     let mut batches = Vec::new();
@@ -144,8 +141,8 @@ fn here(rows: Local, job: &Job) -> Result<Answered, StoreError> {
     Ok((batches, truncated))
 }
 
-/// Works on a thread of its own until the deadline. The thread keeps the room until
-/// it ends, and gives it back with its result.
+/// Runs work on a thread until the deadline. The thread keeps the slot until it ends, and returns
+/// it with its result.
 async fn on_a_thread<T: Send + 'static>(
     room: AnswerRoom,
     deadline: Instant,

@@ -1,4 +1,4 @@
-//! The server's side of a worker: starts it, gives it rows, ends it.
+//! The server's side of a worker process: starts it, sends rows, ends it.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -17,28 +17,28 @@ use super::{confine, words};
 use crate::contract::StoreError;
 use crate::embedded::fault;
 
-/// What an answer's messages take besides what is counted of it.
+/// Overhead of an answer's messages beyond the counted bytes.
 const SLACK_BYTES: usize = 16 << 20;
-/// Scans under way in one statement, each of which holds some rows.
+/// Maximum scans in progress in one statement. Each holds some rows.
 const MOST_SCANS: usize = 64;
-/// Of what a worker says as it dies, this much is read.
+/// Maximum bytes of a dying worker's stderr that are read.
 const LAST_WORDS_BYTES: u64 = 8 << 10;
 
-/// How a process is started that runs one statement: by a program that then calls
-/// [`run_sql_worker`](super::run_sql_worker) and does nothing else.
+/// How to start the worker process. The program must call [`run_sql_worker`](super::run_sql_worker)
+/// and do nothing else.
 #[derive(Debug, Clone)]
 pub struct SqlWorker {
     /// The program.
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// Its environment, all of it.
+    /// The complete environment.
     pub environment: Vec<(String, String)>,
 }
 
 impl SqlWorker {
     fn start(&self) -> io::Result<Child> {
-        // Pipes, not sockets: an agent on this machine would take what passes for calls.
+        // Uses pipes, because an agent on this host would report messages on sockets as calls.
         Command::new(&self.program)
             .arg0("spanwise")
             .args(&self.arguments)
@@ -52,7 +52,7 @@ impl SqlWorker {
     }
 }
 
-/// Ends a worker from another thread.
+/// Lets another thread end a worker.
 #[derive(Debug, Default)]
 pub(super) struct Ending(Mutex<Lifetime>);
 
@@ -63,7 +63,7 @@ struct Lifetime {
 }
 
 impl Ending {
-    /// Ends it, also where it is only about to start.
+    /// Ends the worker, even if it is only about to start.
     pub(super) fn end(&self) {
         let mut lifetime = self.0.lock();
         lifetime.is_over = true;
@@ -82,7 +82,7 @@ impl Ending {
 
     fn reap(&self) -> Option<(ExitStatus, String)> {
         let mut child = self.0.lock().child.take()?;
-        // Of one that has ended by itself, this changes nothing.
+        // Has no effect on a worker that has already ended.
         let _ = child.kill();
         let status = child.wait().ok()?;
         let mut said = Vec::new();
@@ -94,16 +94,15 @@ impl Ending {
 }
 
 /// The rows of an answer, and whether there were more.
-pub(super) type Answered = (Vec<RecordBatch>, bool);
+pub(super) type LimitedRows = (Vec<RecordBatch>, bool);
 
-/// Runs a statement in a worker, on this thread, which must live as long as the
-/// worker does.
+/// Runs a statement in a worker. The calling thread must live as long as the worker.
 pub(super) fn run(
     worker: &SqlWorker,
     rows: &Local,
     job: &Job,
     ending: &Ending,
-) -> Result<Answered, StoreError> {
+) -> Result<LimitedRows, StoreError> {
     confine::leave_processors_to_others();
     let started = worker.start();
     let mut child = started.map_err(fault::io("cannot start a process for the statement"))?;
@@ -113,34 +112,34 @@ pub(super) fn run(
         Some((to, from)) => converse(to, from, rows, job),
         None => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
     };
-    // A reader gives up where a file is damaged; the worker is to be reaped all the same.
+    // Reading a damaged file may panic. The worker must be reaped anyway.
     let answered = catch_unwind(AssertUnwindSafe(converse)).unwrap_or_else(|_| {
-        Err(Trouble::Refused(fault::engine("the statement failed")("a reader gave up")))
+        Err(WorkerError::Refused(fault::engine("the statement failed")("a reader gave up")))
     });
     let ended = ending.reap();
     match answered {
         Ok(answered) => Ok(answered),
-        Err(Trouble::Refused(error)) => Err(error),
-        Err(Trouble::Gone(error)) => {
+        Err(WorkerError::Refused(error)) => Err(error),
+        Err(WorkerError::Gone(error)) => {
             tracing::debug!(%error, ?ended, "a worker for SQL has gone");
             Err(ended.map_or_else(|| words::too_complex(""), |(status, said)| died(status, &said)))
         }
     }
 }
 
-enum Trouble {
-    /// The worker does not answer any more.
+enum WorkerError {
+    /// The worker does not respond any more.
     Gone(io::Error),
     Refused(StoreError),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for WorkerError {
     fn from(error: io::Error) -> Self {
         Self::Gone(error)
     }
 }
 
-impl From<DataFusionError> for Trouble {
+impl From<DataFusionError> for WorkerError {
     fn from(error: DataFusionError) -> Self {
         Self::Refused(words::refused(error))
     }
@@ -151,11 +150,11 @@ fn converse(
     mut from: ChildStdout,
     rows: &Local,
     job: &Job,
-) -> Result<Answered, Trouble> {
+) -> Result<LimitedRows, WorkerError> {
     wire::send(&mut to, job, &[])?;
     let (mut scans, mut begun) = (HashMap::<usize, Cursor>::new(), 0);
-    // While the worker computes, the batch is made ready that it probably wants next.
-    let mut ahead: Option<(usize, Ready)> = None;
+    // While the worker computes, the next batch is prepared.
+    let mut ahead: Option<(usize, ReadyMessage)> = None;
     let mut left_bytes = job.answer_bytes.saturating_add(SLACK_BYTES);
     let mut answer = Vec::new();
     loop {
@@ -163,7 +162,7 @@ fn converse(
             .ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
         match said {
             FromWorker::Scan(_) if scans.len() >= MOST_SCANS => {
-                return Err(Trouble::Refused(words::too_complex("")));
+                return Err(WorkerError::Refused(words::too_complex("")));
             }
             FromWorker::Scan(scan) => {
                 scans.insert(begun, rows.cursor(&scan)?);
@@ -191,7 +190,7 @@ fn converse(
             }
             FromWorker::Done { truncated } => return Ok((answer, truncated)),
             FromWorker::Failed(failure) => {
-                return Err(Trouble::Refused(match failure {
+                return Err(WorkerError::Refused(match failure {
                     Failure::Invalid(reason) => StoreError::Invalid(reason),
                     Failure::Limit(reason) => StoreError::Limit(reason),
                     Failure::Other(reason) => failed(reason),
@@ -201,9 +200,9 @@ fn converse(
     }
 }
 
-type Ready = (ToWorker, Vec<u8>);
+type ReadyMessage = (ToWorker, Vec<u8>);
 
-fn ready(cursor: &mut Cursor) -> Result<Ready, DataFusionError> {
+fn ready(cursor: &mut Cursor) -> Result<ReadyMessage, DataFusionError> {
     Ok(match cursor.next().transpose()? {
         None => (ToWorker::End, Vec::new()),
         Some(rows) if rows.num_columns() == 0 => (ToWorker::Rows(rows.num_rows()), Vec::new()),
@@ -211,7 +210,7 @@ fn ready(cursor: &mut Cursor) -> Result<Ready, DataFusionError> {
     })
 }
 
-/// Why a worker died that nobody has ended.
+/// The error for a worker that died by itself.
 fn died(status: ExitStatus, said: &str) -> StoreError {
     const SIGKILL: i32 = rustix::process::Signal::KILL.as_raw();
     const SIGXCPU: i32 = rustix::process::Signal::XCPU.as_raw();
@@ -220,14 +219,14 @@ fn died(status: ExitStatus, said: &str) -> StoreError {
         _ if is_out_of_memory => words::too_much_memory(),
         _ if said.contains("overflowed its stack") => words::too_complex(""),
         Some(SIGXCPU) => StoreError::Limit("it took too much processor time".to_owned()),
-        // Nobody else but the system, where its memory ran out.
+        // Only the kernel sends this signal, when memory runs out.
         Some(SIGKILL) => words::too_much_memory(),
         Some(_) => words::too_complex(""),
         None => failed(format!("{status}: {}", said.trim())),
     }
 }
 
-/// No word about the rows, whose readers are all on this side.
+/// The error does not mention rows, since those are read in this process.
 fn failed(reason: String) -> StoreError {
     fault::io("the process for the statement failed")(io::Error::other(reason))
 }

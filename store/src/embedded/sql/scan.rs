@@ -1,4 +1,4 @@
-//! Reads rows in memory and in files of one moment, some at a time.
+//! Reads a snapshot of rows in memory and in files, some rows at a time.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,14 +20,14 @@ use crate::embedded::keys::overlaps;
 use crate::embedded::recent::chunk::View;
 use crate::embedded::state::Snapshot;
 
-/// Memory that the rows which are read at once shall take.
+/// Target memory of the rows that are read at once.
 const PART_BYTES: usize = 8 << 20;
-/// And as many of them at most.
+/// Maximum rows that are read at once.
 const PART_ROWS: usize = 128 * 1024;
 /// Rows of a batch from memory.
 const BATCH_ROWS: usize = 8192;
 
-/// Rows of this process.
+/// The snapshot of this process's rows.
 #[derive(Debug, Clone)]
 pub(super) struct Local {
     recent: Arc<Vec<Arc<View>>>,
@@ -39,10 +39,10 @@ impl Local {
         Self { recent: Arc::new(snapshot.recent), files: Arc::new(snapshot.files) }
     }
 
-    /// Begins a scan of them.
+    /// Starts a scan.
     ///
     /// # Errors
-    /// Where it names columns that there are not.
+    /// If it names columns that do not exist.
     pub(super) fn cursor(&self, scan: &Scan) -> Result<Cursor, DataFusionError> {
         let schema = scan.schema()?;
         let wanted = |name: &&str| schema.index_of(name).is_ok();
@@ -71,7 +71,7 @@ impl Source for Local {
     }
 }
 
-/// A scan under way.
+/// A scan in progress.
 #[derive(Debug)]
 pub(super) struct Cursor {
     rows: Local,
@@ -80,23 +80,23 @@ pub(super) struct Cursor {
     keys: Option<Vec<String>>,
     schema: SchemaRef,
     time: TimeRange,
-    /// The next of each.
+    /// The next view and the next file.
     view: usize,
     file: usize,
     block: usize,
-    /// Rows that are read next, by what the last ones took.
+    /// Number of rows to read next, from the size of the previous ones.
     part_rows: usize,
     ready: VecDeque<RecordBatch>,
 }
 
-/// Neighbouring blocks of one row group, without what is deleted.
+/// Consecutive blocks of one row group, without deleted rows.
 struct Part {
     file: Arc<SpanFile>,
     rows: Vec<Range<usize>>,
 }
 
 impl Cursor {
-    /// Reads on; whether there was anything.
+    /// Reads more rows. Returns whether there were any.
     fn read_on(&mut self) -> Result<bool, DataFusionError> {
         if let Some(view) = self.rows.recent.get(self.view) {
             self.view += 1;
@@ -156,7 +156,7 @@ impl Cursor {
         let wanted = Wanted { keys: keys.as_deref(), ..Wanted::columns(&self.columns) };
         let read = reader::read(&part.file, &part.rows, &wanted).map_err(ArrowError::from)?;
         let Some(first) = read.first() else { return Ok(read) };
-        // In the order that was asked for.
+        // In the requested order.
         let fields = self.schema.fields().iter();
         let order: Vec<usize> = fields
             .map(|field| first.schema_ref().index_of(field.name()))

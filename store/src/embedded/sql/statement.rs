@@ -1,4 +1,4 @@
-//! Runs one statement with DataFusion, over rows from wherever they come.
+//! Runs one statement with DataFusion over any source of rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,31 +20,31 @@ use super::{depth, keys, words};
 use crate::contract::StoreError;
 use crate::embedded::fault;
 
-/// Statements are planned and run here. What goes deeper than [`depth`] foresees
-/// overflows it.
+/// Stack size for planning and execution. Statements deeper than [`depth`] allows could overflow
+/// it.
 pub(super) const STACK_BYTES: usize = 64 << 20;
 
-/// What a statement may take.
+/// Limits of a statement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// The most rows of the answer.
+    /// Maximum rows of the answer.
     pub(super) rows: usize,
-    /// Memory that the engine counts: what it keeps from one batch to the next.
+    /// Memory that the engine counts: what it keeps between batches.
     pub(super) memory_bytes: usize,
-    /// It is given up after this time, at the next batch.
+    /// The statement is stopped at the first batch after this time.
     pub(super) timeout: Duration,
 }
 
-/// Takes the batches of an answer; `false` where it wants no more.
-pub(super) type Take<'a> = dyn FnMut(RecordBatch) -> Result<bool, StoreError> + 'a;
+/// Receives the batches of an answer. Returns `false` to stop.
+pub(super) type BatchReceiver<'a> = dyn FnMut(RecordBatch) -> Result<bool, StoreError> + 'a;
 
-/// Runs it on this thread, which needs [`STACK_BYTES`] of stack. Whether there were
-/// more rows than are taken.
+/// Runs a statement on this thread, which needs [`STACK_BYTES`] of stack. Returns whether there
+/// were more rows than the limit.
 pub(super) fn run(
     source: Arc<dyn Source>,
     statement: &str,
     bounds: Bounds,
-    take: &mut Take<'_>,
+    take: &mut BatchReceiver<'_>,
 ) -> Result<bool, StoreError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -62,7 +62,7 @@ async fn execute(
     source: Arc<dyn Source>,
     statement: &str,
     bounds: Bounds,
-    take: &mut Take<'_>,
+    take: &mut BatchReceiver<'_>,
 ) -> Result<bool, StoreError> {
     let asked = plan(source, statement, bounds).await?;
     let mut left = bounds.rows;
@@ -83,15 +83,15 @@ async fn execute(
         }
     }
     if is_empty {
-        // The columns are told even where there are no rows.
+        // Returns the columns even if there are no rows.
         take(RecordBatch::new_empty(schema))?;
     }
     Ok(false)
 }
 
-struct Asked {
+struct PlannedStatement {
     frame: DataFrame,
-    /// The answer is a plan.
+    /// Whether the answer is a query plan (EXPLAIN).
     is_explained: bool,
 }
 
@@ -99,7 +99,7 @@ async fn plan(
     source: Arc<dyn Source>,
     statement: &str,
     bounds: Bounds,
-) -> Result<Asked, StoreError> {
+) -> Result<PlannedStatement, StoreError> {
     let table = Arc::new(SpanTable::new(source));
     let context = context(Arc::clone(&table), bounds).map_err(words::refused)?;
     let state = context.state();
@@ -115,7 +115,7 @@ async fn plan(
     }
     let is_explained = matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
     let frame = context.execute_logical_plan(plan).await.map_err(words::refused)?;
-    // One more than is wanted tells whether there are more. An explanation is one row.
+    // One row more than requested shows whether there are more. An explanation is one row.
     let frame = match is_explained {
         true => frame,
         false => {
@@ -123,12 +123,12 @@ async fn plan(
             frame.limit(0, Some(most)).map_err(words::refused)?
         }
     };
-    Ok(Asked { frame, is_explained })
+    Ok(PlannedStatement { frame, is_explained })
 }
 
 fn context(table: Arc<SpanTable>, bounds: Bounds) -> Result<SessionContext, DataFusionError> {
     let config = SessionConfig::new().with_target_partitions(1).with_information_schema(true);
-    // Full memory ends a statement, rather than to fill the disk.
+    // A statement that exceeds its memory ends. It does not spill to the disk.
     let no_spill = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
     let runtime = RuntimeEnvBuilder::new()
         .with_memory_limit(bounds.memory_bytes, 1.0)
@@ -141,8 +141,7 @@ fn context(table: Arc<SpanTable>, bounds: Bounds) -> Result<SessionContext, Data
     Ok(context)
 }
 
-/// The plans of an explanation with a row for each of their lines, as a table shows
-/// them.
+/// The plans of an explanation with one row for each line, for display in a table.
 fn line_by_line(batch: &RecordBatch) -> Result<RecordBatch, DataFusionError> {
     let [kinds, plans] = batch.columns() else { return Ok(batch.clone()) };
     let (Some(kinds), Some(plans)) = (kinds.as_string_opt::<i32>(), plans.as_string_opt::<i32>())

@@ -1,4 +1,4 @@
-//! The table `spans` for SQL, over rows from wherever they come.
+//! The SQL table `spans` over any source of rows.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -20,14 +20,14 @@ use spanwise_model::schema::{column, span_schema};
 
 use crate::contract::TimeRange;
 
-/// Which columns of which rows.
+/// A selection of columns and rows.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Scan {
-    /// Places of columns in the schema of spans, in the order that is wanted.
+    /// Indexes of columns in the span schema, in the requested order.
     pub(super) places: Vec<usize>,
-    /// The least and the greatest start. Others may come, too.
+    /// Minimum and maximum start. The source may also return other rows.
     pub(super) starts: (i64, i64),
-    /// Keys of the attributes that are wanted; `None` for all. Others may come, too.
+    /// Requested attribute keys; `None` means all. The source may also return others.
     pub(super) keys: Option<Vec<String>>,
 }
 
@@ -36,26 +36,25 @@ impl Scan {
         TimeRange { from_unix_nano: self.starts.0, to_unix_nano: self.starts.1 }
     }
 
-    /// Its columns.
+    /// The schema of the selected columns.
     ///
     /// # Errors
-    /// Where there is no such column.
+    /// If a column does not exist.
     pub(super) fn schema(&self) -> Result<SchemaRef, DataFusionError> {
         Ok(Arc::new(span_schema().project(&self.places)?))
     }
 }
 
-/// Batches of the rows of a scan.
+/// Batches of a scan's rows.
 pub(super) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, DataFusionError>> + Send>;
 
-/// Where rows come from.
+/// A source of rows.
 pub(super) trait Source: fmt::Debug + Send + Sync {
-    /// Begins a scan. What it reads, it reads where the statement runs: on a thread
-    /// that may wait.
+    /// Starts a scan. It may block, so it runs on the statement's thread.
     fn scan(&self, scan: &Scan) -> Batches;
 }
 
-/// See the module.
+/// The table `spans`. See the module's description.
 #[derive(Debug)]
 pub(super) struct SpanTable {
     source: Arc<dyn Source>,
@@ -67,7 +66,7 @@ impl SpanTable {
         Self { source, keys: OnceLock::new() }
     }
 
-    /// Nothing reads other attributes than these.
+    /// Announces that no other attributes are read.
     pub(super) fn only_attributes(&self, keys: Vec<String>) {
         let _ = self.keys.set(keys);
     }
@@ -111,7 +110,7 @@ impl TableProvider for SpanTable {
     }
 }
 
-/// The times in which all rows lie that pass some filters, all of which hold.
+/// The range of starts that all filters together allow.
 fn time(filters: &[Expr]) -> TimeRange {
     let mut range = TimeRange::ALL;
     for filter in filters {
@@ -158,7 +157,7 @@ impl PartitionStream for Rows {
     fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let batches = self.source.scan(&self.scan);
         let stream = futures::stream::unfold(batches, |mut batches| async move {
-            // The thread may wait for a batch, but must look at the clock now and then.
+            // The thread may block for a batch, but must check the timeout between batches.
             tokio::task::yield_now().await;
             batches.next().map(|batch| (batch, batches))
         });

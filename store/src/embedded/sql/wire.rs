@@ -1,5 +1,5 @@
-//! What a server and its worker say to each other: frames of a message in JSON and,
-//! where it brings rows, a batch as a stream of Arrow's.
+//! The protocol between server and worker: frames with a JSON message and optionally a batch as an
+//! Arrow stream.
 //!
 //! ```text
 //! length of the message u32 | length of the rows u64 | message | rows
@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 use super::table::Scan;
 use crate::contract::StoreError;
 
-/// A message without its rows; a statement is the largest.
+/// Maximum bytes of a message without its rows. The largest is a statement.
 const MOST_MESSAGE_BYTES: usize = 1 << 20;
 
-/// What the worker is to do.
+/// A worker's task.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Job {
     pub(super) statement: String,
@@ -40,31 +40,31 @@ impl Job {
     }
 }
 
-/// What the worker says.
+/// Messages from the worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromWorker {
-    /// It begins a scan. Scans are numbered as they begin.
+    /// Starts a scan. Scans are numbered in this order.
     Scan(Scan),
-    /// It wants the next batch of a scan.
+    /// Requests the next batch of a scan.
     Next(usize),
-    /// It wants no more of it.
+    /// Ends a scan early.
     Close(usize),
     /// Rows of the answer.
     Answer,
-    /// There are no more.
+    /// The answer is complete.
     Done { truncated: bool },
     /// The statement failed.
     Failed(Failure),
 }
 
-/// What a worker is answered when it wants a batch.
+/// Responses to a worker's request for a batch.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToWorker {
-    /// Some rows.
+    /// Rows follow.
     Batch,
-    /// So many rows of no columns.
+    /// This many rows without columns.
     Rows(usize),
-    /// There are no more.
+    /// The scan has no more rows.
     End,
 }
 
@@ -86,7 +86,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// Sends a message with rows, encoded before, or none.
+/// Sends a message with encoded rows, or with none.
 pub(super) fn send<M: Serialize>(to: &mut impl Write, message: &M, rows: &[u8]) -> io::Result<()> {
     let message = serde_json::to_vec(message)?;
     let mut frame = Vec::with_capacity(12 + message.len());
@@ -97,8 +97,7 @@ pub(super) fn send<M: Serialize>(to: &mut impl Write, message: &M, rows: &[u8]) 
     to.write_all(rows)
 }
 
-/// Receives a message with at most so many bytes of rows; `None` where the other
-/// side has ended.
+/// Receives a message with at most `most_bytes` of rows. `None` if the other side has ended.
 pub(super) fn receive<M: DeserializeOwned>(
     from: &mut impl Read,
     most_bytes: usize,
@@ -124,18 +123,18 @@ fn exactly(from: &mut impl Read, bytes: usize) -> io::Result<Vec<u8>> {
     if read.len() < bytes { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(read) }
 }
 
-/// A batch as a stream of its own, so that whoever receives it has its memory in
-/// one piece, and no more of it than is kept.
+/// Encodes a batch as its own stream. The receiver then has it in one buffer, with no more memory
+/// than it keeps.
 pub(super) fn encode(batch: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
     let mut writer = StreamWriter::try_new(Vec::new(), batch.schema_ref())?;
     writer.write(batch)?;
     writer.into_inner()
 }
 
-/// The batch of such a stream.
+/// Decodes a batch.
 ///
 /// # Errors
-/// Where it is none.
+/// If the bytes are not an Arrow stream.
 pub(super) fn decode(bytes: Vec<u8>) -> Result<RecordBatch, ArrowError> {
     let mut buffer = Buffer::from_vec(bytes);
     let mut decoder = StreamDecoder::new();
@@ -144,7 +143,7 @@ pub(super) fn decode(bytes: Vec<u8>) -> Result<RecordBatch, ArrowError> {
         .ok_or_else(|| ArrowError::IpcError("a stream without a batch".to_owned()))
 }
 
-/// So many rows of no columns.
+/// This many rows without columns.
 pub(super) fn no_columns(rows: usize) -> Result<RecordBatch, ArrowError> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)

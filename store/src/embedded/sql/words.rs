@@ -1,4 +1,4 @@
-//! What the SQL engine says, in words for whoever typed the statement.
+//! The SQL engine's errors, as messages for users.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use datafusion::common::DataFusionError;
 use crate::contract::StoreError;
 use crate::embedded::fault;
 
-/// An error is cut to this: some repeat the whole statement.
+/// Maximum length of an error message. Some repeat the whole statement.
 const MESSAGE_CHARS: usize = 800;
 
-/// Whose fault an error is: the asker's, a limit's, or ours.
+/// Maps an error to its cause: the statement, a limit, or the program.
 pub(super) fn refused(error: DataFusionError) -> StoreError {
     match error.find_root() {
         DataFusionError::ResourcesExhausted(_) => too_much_memory(),
@@ -35,14 +35,14 @@ pub(super) fn refused(error: DataFusionError) -> StoreError {
     }
 }
 
-/// It took all its time.
+/// The statement exceeded its timeout.
 pub(super) fn too_slow(timeout: Duration) -> StoreError {
     StoreError::Limit(format!(
         "it took longer than {timeout:?}; ask for fewer columns or a shorter time"
     ))
 }
 
-/// It took all the memory that it may have.
+/// The statement exceeded its memory limit.
 pub(super) fn too_much_memory() -> StoreError {
     StoreError::Limit(
         "it needs more memory than a statement may take; group by less, sort less, or join less"
@@ -50,7 +50,7 @@ pub(super) fn too_much_memory() -> StoreError {
     )
 }
 
-/// It went deeper than the stack, or the engine gave up for another reason.
+/// The statement was too deep for the stack, or the engine failed for another reason.
 pub(super) fn too_complex(why: &str) -> StoreError {
     StoreError::Invalid(format!(
         "the statement was too complex, and the SQL engine gave up{}{why}. Write it simpler, or \
@@ -59,7 +59,7 @@ pub(super) fn too_complex(why: &str) -> StoreError {
     ))
 }
 
-/// A panic of the engine: with these words it wanted more memory than there is.
+/// The error for a panic of the engine. Some panics mean that memory ran out.
 pub(super) fn gave_up(panic: &str) -> StoreError {
     match asks_for_too_much(panic) {
         true => too_much_memory(),
@@ -67,15 +67,15 @@ pub(super) fn gave_up(panic: &str) -> StoreError {
     }
 }
 
-/// What the engine says, and Rust for it, where memory for a value cannot be had: it
-/// has no kind of error for that.
+/// Messages of the engine and of Rust if memory for a value cannot be allocated. The engine has no
+/// error kind for that.
 fn asks_for_too_much(text: &str) -> bool {
     const SAID: [&str; 4] =
         ["capacity overflow", "offset overflow", "memory allocation failed", "failed to allocate"];
     SAID.iter().any(|words| text.contains(words))
 }
 
-/// Without what the engine says to its own developers.
+/// The message without the engine's notes for its own developers.
 fn in_short(text: &str) -> String {
     const ADVICE: &str = "This issue was likely caused by a bug";
     const ADVICE_ENDS: &str = "https://github.com/apache/datafusion/issues";
@@ -100,7 +100,7 @@ fn in_short(text: &str) -> String {
     for label in LABELS {
         text = text.replace(label, "");
     }
-    // Of a function that does not fit, each variant is told of before.
+    // The message describes each variant of a function before this sentence.
     if let Some(from) = text.find("No function matches") {
         text.replace_range(..from, "");
         text.truncate(text.find(" You might need").unwrap_or(text.len()));
@@ -108,7 +108,7 @@ fn in_short(text: &str) -> String {
     text = text.replace("\ncaused by\n", ": ");
     let words: Vec<&str> = text.split_whitespace().collect();
     let words = words.join(" ");
-    // The end of the parser's errors, whose beginning is among the labels.
+    // The end of a parser error. Its beginning is removed as a label.
     let words = words.strip_suffix("\")").unwrap_or(&words);
     cut(words.trim_end_matches(['.', ' ']))
 }
@@ -120,7 +120,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// With what would help.
+/// Appends advice.
 fn with_help(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));

@@ -1,5 +1,5 @@
-//! The worker: a process that runs one statement and ends. It has no rows of its
-//! own; it asks for them, a batch at a time.
+//! The worker: a process that runs one statement and ends. It has no rows, and requests them batch
+//! by batch.
 
 use std::fs::File;
 use std::io;
@@ -22,9 +22,8 @@ use super::{confine, words};
 use crate::contract::StoreError;
 use crate::embedded::fault;
 
-/// Runs the statement that the server sends, in this process, which does nothing
-/// else before and ends after. A program whose server has a
-/// [`SqlWorker`](super::SqlWorker) calls this where it is started as one, with its
+/// Runs the statement that the server sends. The process must do nothing else before or after. A
+/// program that uses a [`SqlWorker`](super::SqlWorker) calls this when it is started as one, with
 /// standard input and output.
 #[must_use]
 pub fn run_sql_worker(input: OwnedFd, output: OwnedFd) -> ExitCode {
@@ -55,7 +54,8 @@ fn answer(link: &Arc<Mutex<Link>>, job: &Job) -> io::Result<()> {
     confine::open_nothing_more()?;
     let bounds = Bounds {
         rows: job.rows,
-        // The rest is for what it does not count: batches under way, plans, the stack.
+        // The remaining memory is for what the engine does not count: batches in progress, plans
+        // and the stack.
         memory_bytes: job.memory_bytes / 8 * 5,
         timeout: job.timeout(),
     };
@@ -67,7 +67,7 @@ fn answer(link: &Arc<Mutex<Link>>, job: &Job) -> io::Result<()> {
         sent.map_err(fault::io("cannot answer"))?;
         Ok(is_all)
     };
-    let source = Arc::new(Remote { link: Arc::clone(link) });
+    let source = Arc::new(RemoteRows { link: Arc::clone(link) });
     let ran = || statement::run(source, &job.statement, bounds, &mut take);
     let ran = catch_unwind(AssertUnwindSafe(ran)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str);
@@ -81,7 +81,7 @@ fn answer(link: &Arc<Mutex<Link>>, job: &Job) -> io::Result<()> {
     wire::send(&mut link.lock().output, &end, &[])
 }
 
-/// The way to the server.
+/// The connection to the server.
 #[derive(Debug)]
 struct Link {
     input: File,
@@ -91,33 +91,33 @@ struct Link {
 
 /// The server's rows.
 #[derive(Debug)]
-struct Remote {
+struct RemoteRows {
     link: Arc<Mutex<Link>>,
 }
 
-impl Source for Remote {
+impl Source for RemoteRows {
     fn scan(&self, scan: &Scan) -> Batches {
         let mut link = self.link.lock();
         let number = link.scans;
         link.scans += 1;
         match wire::send(&mut link.output, &FromWorker::Scan(scan.clone()), &[]) {
-            Ok(()) => Box::new(Asked { link: Arc::clone(&self.link), scan: number }),
+            Ok(()) => Box::new(ScanBatches { link: Arc::clone(&self.link), scan: number }),
             Err(error) => Box::new(std::iter::once(Err(error.into()))),
         }
     }
 }
 
 /// The batches of a scan.
-struct Asked {
+struct ScanBatches {
     link: Arc<Mutex<Link>>,
     scan: usize,
 }
 
-impl Asked {
+impl ScanBatches {
     fn ask(&self) -> Result<Option<RecordBatch>, DataFusionError> {
         let mut link = self.link.lock();
         wire::send(&mut link.output, &FromWorker::Next(self.scan), &[])?;
-        // The server is trusted, and memory is bounded.
+        // The server is trusted, and the process's memory is limited.
         let answer = wire::receive::<ToWorker>(&mut link.input, usize::MAX)?;
         let (said, rows) = answer.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
         Ok(match said {
@@ -128,14 +128,14 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for ScanBatches {
     fn drop(&mut self) {
-        // Where nobody listens any more, the process is about to end.
+        // If the server does not listen any more, the process is about to end.
         let _ = wire::send(&mut self.link.lock().output, &FromWorker::Close(self.scan), &[]);
     }
 }
 
-impl Iterator for Asked {
+impl Iterator for ScanBatches {
     type Item = Result<RecordBatch, DataFusionError>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -1,10 +1,10 @@
-//! By which clock spans grow old.
+//! The clock for retention.
 //!
-//! Whoever deletes by age deletes everything once the machine's clock is far ahead. So
-//! the clock of before is noted, and one that is ahead of it by more than time can have
-//! passed is not gone by: age is told by the clock of before, and goes on from there. A
-//! machine that was switched off for long looks the same, so such a clock is believed
-//! after some time of running, in which the operator is told what it would delete.
+//! If the host's clock jumps far ahead, deletion by age would delete everything. So the time is
+//! recorded regularly. A host clock that is ahead of the recorded time by more than has really
+//! passed is not trusted: ages are computed with the recorded time, which continues to advance. A
+//! host that was switched off for long looks the same. So after some running time, the host's clock
+//! is trusted, and until then a warning says what it would delete.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,46 +15,45 @@ use serde::{Deserialize, Serialize};
 use crate::embedded::private;
 
 const NOTE: &str = "clock.json";
-/// Where a file of this name is made, the clock is believed at once.
+/// If the operator creates a file with this name, the host's clock is trusted at once.
 pub(crate) const CONFIRMATION: &str = "clock-is-right";
-/// How often the clock is noted.
+/// Interval at which the time is recorded.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// See the module.
+/// The clock for retention. See the module's description.
 #[derive(Debug)]
 pub(crate) struct Clock {
     directory: PathBuf,
-    /// The time by which spans grow old.
+    /// The time that ages are computed with.
     now_unix_nano: i64,
-    /// For how long the server has run while the machine's clock was not believed.
+    /// How long the server has run while the host's clock was not trusted.
     waited: Duration,
-    /// Both by a clock that nobody sets.
+    /// Both are readings of a clock that is never set.
     looked_at: Duration,
     noted_at: Option<Duration>,
 }
 
-/// What outlives the process.
+/// The state that survives a restart.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
     unix_nano: i64,
     waited_seconds: u64,
 }
 
-/// A clock that is not believed.
+/// A host clock that is not trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ahead {
-    /// By how much it is ahead.
+pub(crate) struct UntrustedClock {
+    /// How far it is ahead.
     pub(crate) by: Duration,
-    /// How much longer it is not.
+    /// Time until it is trusted.
     pub(crate) for_another: Duration,
 }
 
 impl Clock {
-    /// As it was noted; where it was not, when the newest file was written, and where
-    /// there is none, now.
+    /// The recorded time; else the time of the newest file; else now.
     pub(crate) fn open(
         directory: &Path,
         newest_file_unix_nano: Option<i64>,
@@ -66,16 +65,20 @@ impl Clock {
         Self {
             directory: directory.to_owned(),
             now_unix_nano: before.unwrap_or(now_unix_nano),
-            // It is never waited for longer.
+            // No wait is longer than a day.
             waited: Duration::from_secs(note.map_or(0, |note| note.waited_seconds)).min(DAY),
             looked_at: running(),
             noted_at: None,
         }
     }
 
-    /// Looks at the machine's clock, where spans are kept for so long. Whether it is not
-    /// believed.
-    pub(crate) fn look(&mut self, machine_unix_nano: i64, keep: Duration) -> Option<Ahead> {
+    /// Checks the host's clock, given the retention time. Returns a value if the clock is not
+    /// trusted.
+    pub(crate) fn look(
+        &mut self,
+        machine_unix_nano: i64,
+        keep: Duration,
+    ) -> Option<UntrustedClock> {
         self.look_at(machine_unix_nano, running(), keep)
     }
 
@@ -84,7 +87,7 @@ impl Clock {
         machine_unix_nano: i64,
         running: Duration,
         keep: Duration,
-    ) -> Option<Ahead> {
+    ) -> Option<UntrustedClock> {
         let passed = running.saturating_sub(self.looked_at);
         self.looked_at = running;
         let expected = self.now_unix_nano.saturating_add(nano(passed));
@@ -103,23 +106,23 @@ impl Clock {
             return None;
         }
         self.now_unix_nano = expected;
-        Some(Ahead {
+        Some(UntrustedClock {
             by: Duration::from_nanos(by.unsigned_abs()),
             for_another: wait.saturating_sub(self.waited),
         })
     }
 
-    /// The time by which spans grow old.
+    /// The time that ages are computed with.
     pub(crate) const fn now_unix_nano(&self) -> i64 {
         self.now_unix_nano
     }
 
-    /// Whether the operator says so; once.
+    /// Whether the operator confirmed the clock. Consumes the confirmation.
     fn is_confirmed(&self) -> bool {
         fs::remove_file(self.directory.join(CONFIRMATION)).is_ok()
     }
 
-    /// Notes it, if that was not done of late.
+    /// Records the time, if the interval has passed or `at_once`.
     pub(crate) fn note(&mut self, at_once: bool) {
         let is_due = self.noted_at.is_none_or(|at| running().saturating_sub(at) >= NOTE_EVERY);
         if !is_due && !at_once {
@@ -131,13 +134,13 @@ impl Clock {
             .map_err(std::io::Error::from)
             .and_then(|note| private::write_durably(&self.directory.join(NOTE), &note));
         if let Err(error) = written {
-            // It is some minutes older then.
+            // The recorded time is then some minutes old.
             tracing::debug!("cannot note the clock: {error}");
         }
     }
 }
 
-/// For how long the machine has run, asleep or not.
+/// Time since boot, including suspend.
 fn running() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
@@ -147,11 +150,11 @@ fn nano(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// A time for people, in UTC.
+/// A time in UTC, for display.
 pub(crate) fn utc(unix_nano: i64) -> String {
     let seconds = unix_nano.div_euclid(1_000_000_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Years begin in March, and four hundred of them have the same days.
+    // Years start in March here, and 400 years have a fixed number of days.
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -174,7 +177,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// What looks say: by the machine's clock, so long after the last one before them.
+    /// The results of several checks, each with the host's time and the seconds since the previous
+    /// check.
     fn looks(clock: &mut Clock, all: &[(i64, u64)]) -> Vec<Option<(u64, i64)>> {
         let begin = clock.looked_at;
         let look = |(machine, running): &(i64, u64)| {
@@ -189,17 +193,17 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let day = 86_400;
         let mut clock = Clock::open(directory.path(), None, 0);
-        // As time passes, a little more, and backwards.
+        // Normal progress, a little more, and backwards.
         assert_eq!(looks(&mut clock, &[(10, 10), (day, 20), (5, 30)]), [None; 3]);
         let month = 30 * day;
         let first = looks(&mut clock, &[(month, 10), (month + 60, 70)]);
         assert_eq!(first, [Some((2_591_985, 15)), Some((2_591_985, 75))]);
-        // Set right again, it is believed at once.
+        // Once it is set right, it is trusted at once.
         assert_eq!(looks(&mut clock, &[(80, 5), (month, 10)]), [None, Some((2_591_915, 85))]);
         clock.look_at(month * SECOND, clock.looked_at + seconds(80_000), WEEK);
         clock.note(true);
         drop(clock);
-        // A restart does not begin anew.
+        // A restart does not reset the wait.
         let mut clock = Clock::open(directory.path(), Some(7), month * SECOND);
         assert_eq!(clock.now_unix_nano / SECOND, 80_085);
         assert_eq!(looks(&mut clock, &[(month, 0), (month, 6_300)]).len(), 2);
@@ -216,11 +220,11 @@ mod tests {
         fs::write(directory.path().join(CONFIRMATION), "").expect("written");
         assert!(clock.look_at(WEEK.as_nanos() as i64, clock.looked_at, WEEK).is_none());
         assert!(clock.look_at(2 * WEEK.as_nanos() as i64, clock.looked_at, WEEK).is_some());
-        // A wait that nobody can have waited is no more than the longest.
+        // A recorded wait is limited to the maximum.
         let note = format!("{{\"unix_nano\":0,\"waited_seconds\":{}}}", u64::MAX);
         fs::write(directory.path().join(NOTE), note).expect("written");
         assert_eq!(Clock::open(directory.path(), None, 9).waited, DAY);
-        // What is noted and cannot be read is as if it were not there.
+        // An unreadable record is ignored.
         fs::write(directory.path().join(NOTE), "{").expect("written");
         assert_eq!(Clock::open(directory.path(), None, 9).now_unix_nano, 9);
     }

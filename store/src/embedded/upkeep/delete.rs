@@ -1,22 +1,21 @@
-//! Forgets rows on request.
+//! Deletes rows on request.
 
 use std::sync::Arc;
 
 use super::blocking;
-use super::deletions::{self, Deletion, What};
+use super::deletions::{self, Deletion, StoredSelection};
 use crate::contract::{Deleted, Selection, StoreError};
 use crate::embedded::files::SpanFile;
 use crate::embedded::files::reader;
 use crate::embedded::{EmbeddedStore, fault};
 
 impl EmbeddedStore {
-    /// See [`crate::Store::delete`]. The rows stay in log and files for now,
-    /// and no answer holds them; the next look of maintenance writes their
-    /// files anew without them.
+    /// See [`crate::Store::delete`]. The rows remain in log and files for now, but no answer
+    /// contains them. The next maintenance run rewrites the files without them.
     pub(crate) async fn forget(&self, selection: &Selection) -> Result<Deleted, StoreError> {
-        // Nothing moves from the log to a file, or from file to file, meanwhile.
+        // No rows move to a file or between files meanwhile.
         let _gate = self.moving.lock().await;
-        // What was acknowledged is in an older generation than what comes.
+        // Acknowledged rows are in older generations than future ones.
         self.wal.rotate().await;
         let through_generation = self.wal.open_generation().saturating_sub(1);
         let deletion = {
@@ -27,7 +26,7 @@ impl EmbeddedStore {
             };
             let rows = rows.map_err(fault::engine("cannot read rows in memory"))?;
             let number = state.deletions.next_number();
-            Deletion { number, through_generation, what: What::from(selection), rows }
+            Deletion { number, through_generation, what: StoredSelection::from(selection), rows }
         };
         let path = self.state.lock().deletions.path().to_owned();
         let deletion = blocking("deleting", move || {
@@ -50,18 +49,18 @@ impl EmbeddedStore {
         for (file, removed) in files.iter().zip(from_files) {
             match removed {
                 Ok(count) => rows += count,
-                // It answers nothing until it can be reached.
+                // The file is hidden until it can be reached.
                 Err(_) if file.may_be_away() => {
                     let mut state = self.state.lock();
                     if state.forget(file) {
                         state.hidden.push(Arc::clone(file));
                     }
                 }
-                // It answers nothing any more, as all files that are damaged.
+                // The file is set aside like any damaged file.
                 Err(_) => drop(self.set_broken_aside(std::slice::from_ref(file)).await),
             }
         }
-        // What is gone may come again.
+        // Deleted spans may be sent again.
         self.wal.look_again().await;
         let mut state = self.state.lock();
         state.count("deletions", 1);
@@ -69,28 +68,28 @@ impl EmbeddedStore {
         Ok(Deleted { rows })
     }
 
-    /// Lets go of deletions that concern nothing any more.
+    /// Removes deletions that affect nothing any more.
     pub(crate) fn prune_deletions(&self) {
         let mut state = self.state.lock();
-        // What is in object storage still, without being served, might be again.
+        // Remote files that are not served now may be served again.
         let is_unsure = state.has_unreadable_files
             || !state.hidden.is_empty()
             || self.remote.as_ref().is_some_and(|remote| remote.has_leaving());
         if state.deletions.list().is_empty() || is_unsure {
             return;
         }
-        // A file none of whose rows are deleted has none of any deletion.
+        // All deletions are applied in a file without deleted rows.
         let outdated = state.files.iter().filter(|file| file.is_outdated());
         let known = outdated.map(|file| file.deletions).min().unwrap_or(u64::MAX);
         let oldest = state.recent.oldest().map_or(u64::MAX, |(generation, _)| generation);
         if let Err(error) = state.deletions.prune(known, oldest) {
-            // They do no harm where they are.
+            // Old deletions are harmless.
             tracing::warn!("{error}");
         }
     }
 }
 
-/// Takes the rows that the selections name out of a file's answers; how many.
+/// Marks a file's selected rows as deleted. Returns their number.
 pub(crate) fn apply(file: &SpanFile, selections: &[Selection]) -> Result<u64, StoreError> {
     if selections.is_empty() {
         return Ok(0);

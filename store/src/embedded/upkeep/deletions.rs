@@ -1,9 +1,9 @@
-//! What was deleted on request.
+//! Requested deletions.
 //!
-//! A deletion is one line of a file, durable before the deletion is
-//! acknowledged. It concerns the rows of all generations up to the one that was
-//! written when it came; files that were written later say that they were
-//! written without those rows. Once nothing is left that it concerns, it goes.
+//! A deletion is one line in a file. It is durable before it is acknowledged. It applies to the
+//! rows of all generations up to the one that was open when it was requested. Files that are
+//! written later record that they exclude those rows. A deletion is removed when it affects nothing
+//! any more.
 //!
 //! ```text
 //! {"number":3,"through_generation":17,"service":"cart"}
@@ -28,39 +28,39 @@ use crate::embedded::{fault, private};
 /// One deletion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Deletion {
-    /// They count up; a file knows the last one that it was written without.
+    /// Ascending. A file records the last one that is applied in it.
     pub(crate) number: u64,
-    /// The last generation that it concerns.
+    /// The last generation that it affects.
     pub(crate) through_generation: u64,
     #[serde(flatten)]
-    pub(crate) what: What,
-    /// Rows of the log that were of its trace: batch, first row, rows. Which
-    /// trace a row belongs to is not in the log.
+    pub(crate) what: StoredSelection,
+    /// Rows in the log that belonged to the trace: batch, first row, number of rows. The log itself
+    /// does not say to which trace a row was assigned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) rows: Vec<(u64, u32, u32)>,
 }
 
-/// The selection, as the file has it.
+/// The selection in the file's format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum What {
-    /// A trace id, in hexadecimal digits.
+pub(crate) enum StoredSelection {
+    /// A trace id in hexadecimal digits.
     Trace(String),
     /// A service's name.
     Service(String),
 }
 
 impl Deletion {
-    /// What it selects; `None` where the file holds no trace id.
+    /// The selection; `None` if the trace id is invalid.
     pub(crate) fn selection(&self) -> Option<Selection> {
         match &self.what {
-            What::Trace(id) => id.parse().ok().map(Selection::Trace),
-            What::Service(name) => Some(Selection::Service(name.clone())),
+            StoredSelection::Trace(id) => id.parse().ok().map(Selection::Trace),
+            StoredSelection::Service(name) => Some(Selection::Service(name.clone())),
         }
     }
 }
 
-impl From<&Selection> for What {
+impl From<&Selection> for StoredSelection {
     fn from(selection: &Selection) -> Self {
         match selection {
             Selection::Trace(id) => Self::Trace(id.to_string()),
@@ -73,7 +73,7 @@ impl From<&Selection> for What {
 pub(crate) const DECISIVE: [&str; 3] =
     [column::TRACE_ID, column::ASSEMBLED_TRACE_ID, column::SERVICE];
 
-/// Tells of every selected row of a batch that has the decisive columns.
+/// Calls a function for each selected row of a batch, which must have the deciding columns.
 pub(crate) fn each_selected(
     batch: &RecordBatch,
     selections: &[Selection],
@@ -101,7 +101,7 @@ pub(crate) fn each_selected(
     }
 }
 
-/// Which entries of a batch's service dictionary are selected.
+/// The selected entries of a batch's service dictionary.
 struct Services<'a> {
     keys: &'a [i32],
     selected: Vec<bool>,
@@ -127,7 +127,7 @@ impl<'a> Services<'a> {
     }
 }
 
-/// All deletions that still concern anything.
+/// All deletions that still affect something.
 #[derive(Debug)]
 pub(crate) struct Deletions {
     path: PathBuf,
@@ -136,12 +136,11 @@ pub(crate) struct Deletions {
 }
 
 impl Deletions {
-    /// Reads the file of a directory. A line that a crash cut short was never
-    /// acknowledged, and is left out.
+    /// Reads the deletions of a directory. A line that a crash truncated was never acknowledged and
+    /// is ignored.
     ///
     /// # Errors
-    /// Where the file is there and cannot be read: what was deleted must not
-    /// come back.
+    /// If the file exists but cannot be read. Deleted rows must not reappear.
     pub(crate) fn open(directory: &Path) -> Result<Self, StoreError> {
         let path = directory.join("deletions");
         let text = match fs::read_to_string(&path) {
@@ -174,51 +173,50 @@ impl Deletions {
         Ok(deletions)
     }
 
-    /// Numbers from here on are above those that files know.
+    /// Makes future numbers larger than those that files know.
     pub(crate) fn continue_after(&mut self, number: u64) {
         self.next_number = self.next_number.max(number + 1);
     }
 
-    /// The number that the next one gets.
+    /// The number of the next deletion.
     pub(crate) const fn next_number(&self) -> u64 {
         self.next_number
     }
 
-    /// The last one's number; 0 where there never was one.
+    /// The number of the last deletion; 0 if there was none.
     pub(crate) const fn last_number(&self) -> u64 {
         self.next_number - 1
     }
 
-    /// The last generation that any of them concerns.
+    /// The last generation that any deletion affects.
     pub(crate) fn through_generation(&self) -> u64 {
         self.list.iter().map(|deletion| deletion.through_generation).max().unwrap_or(0)
     }
 
-    /// Those that a file written without the first `number` ones still has rows of.
+    /// The selections of all deletions after this number.
     pub(crate) fn after(&self, number: u64) -> Vec<Selection> {
         let later = self.list.iter().filter(|deletion| deletion.number > number);
         later.filter_map(|deletion| deletion.selection()).collect()
     }
 
-    /// All of them, oldest first.
+    /// All deletions, oldest first.
     pub(crate) fn list(&self) -> &[Arc<Deletion>] {
         &self.list
     }
 
-    /// Adds one whose line is durable.
+    /// Adds a deletion whose line is durable.
     pub(crate) fn add(&mut self, deletion: Arc<Deletion>) {
         self.continue_after(deletion.number);
         self.list.push(deletion);
     }
 
-    /// Where lines go.
+    /// The path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Lets go of those that concern nothing any more: neither a file, the
-    /// least knowing of which was written without the first `known` ones, nor a
-    /// generation from `oldest_generation` on.
+    /// Removes deletions that affect nothing any more: neither a file (all files have applied
+    /// deletions up to `known`) nor a generation from `oldest_generation` on.
     pub(crate) fn prune(&mut self, known: u64, oldest_generation: u64) -> Result<(), StoreError> {
         let concerns = |deletion: &Arc<Deletion>| {
             deletion.number > known || deletion.through_generation >= oldest_generation
@@ -259,10 +257,10 @@ fn sync_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }
 
-/// Makes a deletion durable.
+/// Writes a deletion durably.
 ///
 /// # Errors
-/// Where it cannot be; nothing of its line stays.
+/// If it cannot be written. Nothing of the line remains then.
 pub(crate) fn write(path: &Path, deletion: &Deletion) -> Result<(), StoreError> {
     let written = || -> io::Result<()> {
         let mut file = private::options().create(true).append(true).open(path)?;
@@ -283,7 +281,7 @@ pub(crate) fn write(path: &Path, deletion: &Deletion) -> Result<(), StoreError> 
     )))
 }
 
-/// Rows of batches, as ranges: batch, first row, rows.
+/// Converts rows of batches to ranges: batch, first row, number of rows.
 pub(crate) fn ranges(rows: &[(u64, u32)]) -> Vec<(u64, u32, u32)> {
     let mut ranges: Vec<(u64, u32, u32)> = Vec::new();
     for &(batch, row) in rows {
@@ -308,7 +306,7 @@ pub(crate) fn named_rows(deletion: &Deletion) -> HashMap<u64, Vec<(u32, u32)>> {
 mod tests {
     use super::*;
 
-    fn deletion(number: u64, what: What) -> Deletion {
+    fn deletion(number: u64, what: StoredSelection) -> Deletion {
         Deletion { number, through_generation: number * 10, what, rows: Vec::new() }
     }
 
@@ -320,8 +318,9 @@ mod tests {
         let trace = TraceId([7; 16]);
         let rows = ranges(&[(3, 0), (3, 1), (3, 5), (4, 6)]);
         assert_eq!(rows, [(3, 0, 2), (3, 5, 1), (4, 6, 1)]);
-        let first = Deletion { rows, ..deletion(1, What::from(&Selection::Trace(trace))) };
-        let second = deletion(2, What::Service("a \"b\"\n".to_owned()));
+        let first =
+            Deletion { rows, ..deletion(1, StoredSelection::from(&Selection::Trace(trace))) };
+        let second = deletion(2, StoredSelection::Service("a \"b\"\n".to_owned()));
         for deletion in [&first, &second] {
             write(open.path(), deletion).expect("written");
             open.add(Arc::new(deletion.clone()));
@@ -332,7 +331,7 @@ mod tests {
         assert_eq!(again.list, [Arc::new(first), Arc::new(second)]);
         assert_eq!(again.next_number(), 3);
         assert_eq!(again.after(1), [Selection::Service("a \"b\"\n".to_owned())]);
-        // The first concerns neither files nor the log any more.
+        // The first affects neither files nor the log any more.
         again.prune(1, 11).expect("pruned");
         assert_eq!(again.list.len(), 1);
         let mut again = Deletions::open(directory.path()).expect("read");

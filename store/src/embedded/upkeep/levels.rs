@@ -1,8 +1,8 @@
-//! Which files become one.
+//! Chooses which files to merge.
 //!
-//! Eight neighbours do, where none of them is much larger than the others: so
-//! that a row is moved a few times only, by how large files get, and the number
-//! of files grows with the logarithm of their bytes, until they are large enough.
+//! Eight consecutive files are merged if none is much larger than the others. So a row is moved
+//! only a few times, and the number of files grows with the logarithm of their size, until they
+//! reach the maximum size.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,30 +10,29 @@ use std::time::Duration;
 use crate::embedded::files::SpanFile;
 
 const MERGE_FILES: usize = 8;
-/// A file is not made larger than this.
+/// Maximum size of a merged file.
 const MAX_FILE_BYTES: u64 = 256 << 20;
-/// The whole is at least this many times its largest part.
+/// A merged file is at least this many times larger than its largest part.
 const LEAST_GROWTH: u64 = 4;
-/// Where everything is kept, files do not reach over longer times than this.
+/// Without an age limit, a file covers at most this much time.
 const LONGEST_WINDOW: Duration = Duration::from_secs(86_400);
-/// Files that go by age reach over this part of it.
+/// With an age limit, a file covers at most this fraction of it.
 const WINDOWS_OF_AGE: u32 = 24;
 
-/// The longest time over which the rows of one file may have come.
+/// Maximum time over which the rows of one file arrived.
 pub(crate) fn window(retain_age: Option<Duration>) -> Duration {
     retain_age.map_or(LONGEST_WINDOW, |age| (age / WINDOWS_OF_AGE).min(LONGEST_WINDOW))
 }
 
-/// The neighbours to make one file of next, or none. Where a generation is
-/// missing, one of a broken file say, there are no neighbours: a merged file
-/// would claim to hold it.
+/// The next files to merge, if any. Files with a missing generation between them (for example, of a
+/// broken file) are not merged, because the merged file would claim to contain it.
 pub(crate) fn next(files: &[Arc<SpanFile>], window: Duration) -> Vec<Arc<SpanFile>> {
     let parts: Vec<Part> = files.iter().map(Part::of).collect();
     let chosen = choose(&parts, i64::try_from(window.as_nanos()).unwrap_or(i64::MAX));
     chosen.map_or_else(Vec::new, |first| files[first..first + MERGE_FILES].to_vec())
 }
 
-/// What counts of a file.
+/// The properties of a file that matter here.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     generations: (u64, u64),
@@ -51,7 +50,7 @@ impl Part {
     }
 }
 
-/// Where the neighbours begin that are fewest bytes.
+/// The first of the consecutive files with the fewest bytes.
 fn choose(parts: &[Part], window_nano: i64) -> Option<usize> {
     let bytes = |run: &[Part]| run.iter().map(|part| part.bytes).sum::<u64>();
     let fits = |run: &&[Part]| {
@@ -83,7 +82,7 @@ mod tests {
         Part { generations: (generation, generation), bytes, written_unix_nano }
     }
 
-    /// Merges until nothing is left to merge; how many bytes that moved.
+    /// Merges until nothing is left to merge. Returns the number of bytes moved.
     fn settle(parts: &mut Vec<Part>, window_nano: i64) -> u64 {
         let mut moved = 0;
         while let Some(first) = choose(parts, window_nano) {

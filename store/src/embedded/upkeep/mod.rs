@@ -1,5 +1,5 @@
-//! What the store does by itself: it closes generations, makes files of them,
-//! merges small files, and lets old ones go.
+//! Background work of the store: closes generations, writes files, merges small files, and removes
+//! old ones.
 
 pub(super) mod clock;
 pub(super) mod delete;
@@ -20,12 +20,12 @@ use crate::embedded::files::writer::Notes;
 use crate::embedded::files::{reader, writer};
 use crate::embedded::state::State;
 use crate::embedded::{EmbeddedStore, fault, log};
-use clock::{Ahead, utc};
+use clock::{UntrustedClock, utc};
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// After a file could not be written or merged, the next attempt waits.
+/// Time to wait after a file could not be written or merged.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-/// When what failed may be tried again.
+/// When failed work may be tried again.
 #[derive(Default)]
 pub(super) struct Pauses {
     write: Option<Instant>,
@@ -45,29 +45,29 @@ fn pause() -> Option<Instant> {
     Instant::now().checked_add(RETRY_AFTER)
 }
 
-/// Why files are let go, and how that is counted.
-struct Why {
+/// The reason for removing files, and its counter.
+struct RemovalReason {
     reason: &'static str,
     files: &'static str,
     rows: &'static str,
     bytes: &'static str,
 }
 
-const BY_AGE: Why = Why {
+const BY_AGE: RemovalReason = RemovalReason {
     reason: "they are older than retain.age",
     files: "files_dropped_by_age",
     rows: "rows_dropped_by_age",
     bytes: "bytes_dropped_by_age",
 };
-const BY_SIZE: Why = Why {
+const BY_SIZE: RemovalReason = RemovalReason {
     reason: "they are the oldest beyond retain.bytes",
     files: "files_dropped_by_size",
     rows: "rows_dropped_by_size",
     bytes: "bytes_dropped_by_size",
 };
 
-/// What is in some files.
-struct Amount {
+/// The contents of some files.
+struct FileTotals {
     files: u64,
     rows: u64,
     bytes: u64,
@@ -75,7 +75,7 @@ struct Amount {
     starts: (i64, i64),
 }
 
-impl Amount {
+impl FileTotals {
     fn of(files: &[Arc<SpanFile>]) -> Self {
         let oldest = files.iter().map(|file| file.oldest_unix_nano.unwrap_or(file.starts.0));
         Self {
@@ -90,7 +90,7 @@ impl Amount {
     }
 }
 
-impl std::fmt::Display for Amount {
+impl std::fmt::Display for FileTotals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let s = |count: u64| if count == 1 { "" } else { "s" };
         write!(
@@ -107,7 +107,7 @@ impl std::fmt::Display for Amount {
     }
 }
 
-/// About how long, for people.
+/// An approximate duration, for display.
 fn about(duration: Duration) -> String {
     let minutes = duration.as_secs().div_ceil(60);
     match minutes {
@@ -134,7 +134,8 @@ impl EmbeddedStore {
     async fn maintain(&self, pauses: &mut Pauses) {
         let rotate = self.state.lock().recent.open_generation().is_some_and(|open| {
             open.log_bytes >= self.config.generation_max_bytes
-                // One is written, one waits for assembly, and one takes rows.
+                // A third of memory each: one generation is written, one waits for assembly, and
+                // one is open.
                 || open.bytes() >= self.config.recent_max_bytes / 3
                 || open.opened.elapsed() >= self.config.generation_max_age
         });
@@ -151,7 +152,7 @@ impl EmbeddedStore {
         if !self.config.spool && is_over(&mut pauses.merge) && !self.merge().await {
             pauses.merge = pause();
         }
-        // Deleted rows of a spool go with their file, which is not for long.
+        // A spool's files are removed soon anyway.
         if !self.config.spool
             && is_over(&mut pauses.rewrite)
             && !self.rewrite_without_deleted().await
@@ -163,8 +164,8 @@ impl EmbeddedStore {
         self.prune_deletions();
     }
 
-    /// Makes files of all generations whose rows have been assembled; the
-    /// others wait in the log for the next start.
+    /// Writes files of all generations that are completely assembled. The others remain in the log
+    /// for the next start.
     pub(crate) async fn write_settled(&self) {
         self.wal.rotate().await;
         while let Some(generation) = self.next_to_write(Duration::MAX) {
@@ -182,7 +183,7 @@ impl EmbeddedStore {
         (oldest.is_settled() || closed.elapsed() >= settle_deadline).then_some(number)
     }
 
-    /// Makes a file of a generation; whether that went well.
+    /// Writes the file of a generation. Returns whether it succeeded.
     async fn write_generation(&self, generation: u64) -> bool {
         let _gate = self.moving.lock().await;
         let (contents, deletions) = {
@@ -206,7 +207,7 @@ impl EmbeddedStore {
                 drop(state);
                 self.room.notify_waiters();
                 let path = log::segment_path(&self.log, generation);
-                // Where this fails, the next start sees that it is done with.
+                // If this fails, the next start removes it.
                 if let Err(error) = std::fs::remove_file(&path) {
                     tracing::warn!("cannot remove {}: {error}", path.display());
                 }
@@ -223,14 +224,14 @@ impl EmbeddedStore {
                 }
                 state.file_trouble = Some(trouble);
                 drop(state);
-                // They learn that waiting does not help.
+                // Waiting batches are told that waiting does not help.
                 self.room.notify_waiters();
                 false
             }
         }
     }
 
-    /// Makes one file of some neighbours; false where that failed.
+    /// Merges one group of consecutive files. Returns `false` on failure.
     async fn merge(&self) -> bool {
         let _gate = self.moving.lock().await;
         let window = levels::window(self.config.retain_age);
@@ -239,16 +240,14 @@ impl EmbeddedStore {
         self.make_one(run, "files_merged", count).await
     }
 
-    /// Writes one file that has deleted rows anew without them; false where
-    /// that failed.
+    /// Rewrites one file without its deleted rows. Returns `false` on failure.
     async fn rewrite_without_deleted(&self) -> bool {
         let _gate = self.moving.lock().await;
         let file = self.state.lock().files.iter().find(|file| file.is_outdated()).cloned();
         self.make_one(file.into_iter().collect(), "files_rewritten_without_deleted", 1).await
     }
 
-    /// Makes one file of a run of neighbours, and counts that; false where that
-    /// failed.
+    /// Merges consecutive files and counts it. Returns `false` on failure.
     async fn make_one(&self, run: Vec<Arc<SpanFile>>, name: &'static str, by: u64) -> bool {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return true };
         let generations = (first.generations.0, last.generations.1);
@@ -270,7 +269,7 @@ impl EmbeddedStore {
                     file.waits_since = waits_since(&run);
                 }
                 let mut state = self.state.lock();
-                // A part may have been let go meanwhile; then its rows go too.
+                // A part may have been removed meanwhile. Then the merged file must not be used.
                 let all_there =
                     run.iter().all(|part| state.files.iter().any(|other| Arc::ptr_eq(other, part)));
                 if !all_there {
@@ -280,7 +279,7 @@ impl EmbeddedStore {
                 for part in &run {
                     state.forget(part);
                     match &file {
-                        // It is where the part was.
+                        // The new file has the part's name.
                         Some(file) if file.path == part.path => part.supersede(),
                         _ => part.doom(),
                     }
@@ -299,10 +298,10 @@ impl EmbeddedStore {
         }
     }
 
-    /// Lets go of what is older or more than what is to be kept.
+    /// Removes files beyond the limits of age and size.
     fn retire(&self) {
         let machine_unix_nano = now_unix_nano();
-        // Without a bound, the clock is noted all the same: there may be one later.
+        // The time is recorded even without an age limit, because one may be set later.
         let keep = self.config.retain_age.unwrap_or(Duration::MAX);
         let mut clock = self.clock.lock();
         let ahead = clock.look(machine_unix_nano, keep);
@@ -325,8 +324,8 @@ impl EmbeddedStore {
         self.retire_files(&mut state, &old, &BY_SIZE);
     }
 
-    /// Says what a clock that is not believed would have deleted, by what it calls old.
-    fn tell_of_clock(&self, ahead: Option<Ahead>, before_unix_nano: i64) {
+    /// Warns about an untrusted clock, and says what it would delete.
+    fn tell_of_clock(&self, ahead: Option<UntrustedClock>, before_unix_nano: i64) {
         let mut state = self.state.lock();
         let is_old = |file: &&Arc<SpanFile>| file.newest() < before_unix_nano;
         let old: Vec<Arc<SpanFile>> = state.files.iter().filter(is_old).cloned().collect();
@@ -340,7 +339,7 @@ impl EmbeddedStore {
              deleted. If the clock is wrong, set it right. If it is right, and you do not want \
              to wait, make the file {}",
             about(ahead.by),
-            Amount::of(&old),
+            FileTotals::of(&old),
             about(ahead.for_another),
             self.config.directory.join(clock::CONFIRMATION).display(),
         );
@@ -351,7 +350,7 @@ impl EmbeddedStore {
         state.clock_trouble = Some(trouble);
     }
 
-    /// Lets go of files all of whose rows started before this time.
+    /// Removes files all of whose rows started before this time.
     pub(super) fn drop_files_before(&self, unix_nano: i64) {
         let mut state = self.state.lock();
         let old: Vec<Arc<SpanFile>> =
@@ -359,12 +358,12 @@ impl EmbeddedStore {
         self.retire_files(&mut state, &old, &BY_AGE);
     }
 
-    /// Lets go of files, counts what is in them, and says so.
-    fn retire_files(&self, state: &mut State, old: &[Arc<SpanFile>], why: &Why) {
+    /// Removes files, counts their contents, and logs it.
+    fn retire_files(&self, state: &mut State, old: &[Arc<SpanFile>], why: &RemovalReason) {
         if old.is_empty() {
             return;
         }
-        let amount = Amount::of(old);
+        let amount = FileTotals::of(old);
         tracing::info!("{amount} are deleted: {}", why.reason);
         state.count(why.files, amount.files);
         state.count(why.rows, amount.rows);
@@ -376,14 +375,13 @@ impl EmbeddedStore {
         drop(self.wal.look_again());
     }
 
-    /// Reads files through, and sets those aside that cannot be read; whether
-    /// there were any.
+    /// Reads files completely and sets unreadable ones aside. Returns whether there were any.
     pub(super) async fn set_broken_aside(&self, files: &[Arc<SpanFile>]) -> bool {
         let mut any = false;
         for file in files {
             if !file.is_local() {
-                // Whether objects are as they were uploaded is seen when they are
-                // read; to read all of them would take long.
+                // Objects are verified whenever they are read. Reading all of them here would take
+                // long.
                 if let Some(damage) = file.damage() {
                     let mut state = self.state.lock();
                     if state.forget(file) {
@@ -397,7 +395,7 @@ impl EmbeddedStore {
             if let Err(error) = std::fs::File::open(&file.path)
                 && error.kind() != std::io::ErrorKind::NotFound
             {
-                // No word about the file: too many are open, say.
+                // An error of the system, such as too many open files, says nothing about the file.
                 tracing::warn!("cannot open {}: {error}", file.path.display());
                 continue;
             }
@@ -409,7 +407,7 @@ impl EmbeddedStore {
             let Err(error) = checked else { continue };
             let mut state = self.state.lock();
             if file.remote().is_some() {
-                // The copy is damaged; the objects are there.
+                // The local copy is damaged. The objects are used instead.
                 tracing::warn!("{error}; it is read from object storage");
                 state.count("remote_local_copies_broken", 1);
                 file.drop_copy();
@@ -427,9 +425,9 @@ impl EmbeddedStore {
     }
 }
 
-/// Since when the one file that some become has rows that are nowhere else. What
-/// was written anew without deleted rows is to be uploaded at once: until then
-/// object storage still has these rows.
+/// The time since which the merged file has rows that are not in object storage. A file that was
+/// rewritten without deleted rows is uploaded at once, because object storage still contains these
+/// rows.
 fn waits_since(parts: &[Arc<SpanFile>]) -> SystemTime {
     if parts.iter().any(|part| part.remote().is_some() && part.is_outdated()) {
         return UNIX_EPOCH;
@@ -443,8 +441,8 @@ pub(super) fn now_unix_nano() -> i64 {
     since.ok().and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
 }
 
-/// Work that reads or writes files. A panic in it is a failure like others: the
-/// readers of damaged files are not beyond one.
+/// Runs blocking work on files. A panic is treated like any error, because readers of damaged files
+/// may panic.
 pub(super) async fn blocking<T: Send + 'static>(
     what: &str,
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,

@@ -1,10 +1,8 @@
-//! The embedded store as the spool of another store: generations become files
-//! as always, the other store takes the files in their order, and each is let
-//! go once the other has made it durable.
+//! The embedded store as the spool of another store. Generations become files as usual. The other
+//! store takes the files in order, and each is released once the other store has made it durable.
 //!
-//! What was let go is noted before its file is removed, with everything that
-//! only the file knew: which batches were taken, and which generations there
-//! have been. The numbers of generations are never used again.
+//! Before a file is removed, its release is recorded with everything that only the file knew: the
+//! origins of its batches, and its generations. Generation numbers are never reused.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,23 +20,23 @@ use crate::embedded::files::SpanFile;
 use crate::embedded::files::{gather, reader};
 use crate::embedded::{EmbeddedStore, fault, private};
 
-/// What outlives the files that were let go.
+/// The state that remains of released files.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Note {
-    /// Tells this spool from every other; never 0.
+    /// Distinguishes this spool from every other; never 0.
     pub(crate) id: u32,
-    /// Generations that were let go, as inclusive ranges in order.
+    /// Released generations, as ascending inclusive ranges.
     pub(crate) released: Vec<(u64, u64)>,
-    /// Batches that were taken.
+    /// Origins of stored batches.
     pub(crate) origins: TakenRanges,
 }
 
 impl Note {
-    /// Reads the directory's note, or begins one. One that cannot be read is set
-    /// aside, with a sentence for the operator: batches may then come twice.
+    /// Reads the directory's note, or starts a new one. An unreadable note is set aside with a
+    /// warning for the operator: batches may then be stored twice.
     ///
     /// # Errors
-    /// Where there is one, and the system does not let it be read.
+    /// If the note exists but the system denies access.
     pub(crate) fn open(directory: &Path) -> Result<(Self, Option<String>), StoreError> {
         let path = path(directory);
         let text = match fs::read_to_string(&path) {
@@ -62,28 +60,28 @@ impl Note {
         }
     }
 
-    /// Gives the spool a name, where it has none.
+    /// Assigns an id, if there is none.
     pub(crate) fn name(&mut self, directory: &Path) -> Result<(), StoreError> {
         while self.id == 0 {
             use std::hash::{BuildHasher, Hasher};
-            // The standard library's own way to the system's random numbers.
+            // `RandomState` is the standard library's access to the system's random numbers.
             let random = std::hash::RandomState::new().build_hasher().finish();
             self.id = (random >> 32) as u32;
         }
         self.write(directory)
     }
 
-    /// Whether the rows of this generation were let go.
+    /// Whether this generation was released.
     pub(crate) fn has_released(&self, generation: u64) -> bool {
         self.released.iter().any(|&(first, last)| (first..=last).contains(&generation))
     }
 
-    /// The first generation that was never let go, nor any after it.
+    /// The first generation after all released ones.
     pub(crate) fn next_generation(&self) -> u64 {
         self.released.last().map_or(1, |&(_, last)| last.saturating_add(1))
     }
 
-    /// Makes the note durable; it is there as it was, or as it is to be.
+    /// Writes the note durably and atomically.
     fn write(&self, directory: &Path) -> Result<(), StoreError> {
         let path = path(directory);
         let write = || private::write_durably(&path, &serde_json::to_vec(self)?);
@@ -100,22 +98,22 @@ fn path(directory: &Path) -> PathBuf {
 pub(crate) struct SpoolFile(Arc<SpanFile>);
 
 impl SpoolFile {
-    /// First and last generation that it holds.
+    /// First and last generation.
     pub(crate) fn generations(&self) -> (u64, u64) {
         self.0.generations
     }
 
-    /// Its rows.
+    /// Number of rows.
     pub(crate) fn rows(&self) -> u64 {
         self.0.rows
     }
 
-    /// Parts in which it can be read, one at a time; they are always the same.
+    /// Number of parts, which can be read one at a time. The division never changes.
     pub(crate) fn parts(&self) -> usize {
         self.0.metadata.metadata().num_row_groups()
     }
 
-    /// When it was written; 0 where the system does not tell.
+    /// When the file was written; 0 if the system does not know.
     pub(crate) fn written_unix_nano(&self) -> i64 {
         let written = fs::metadata(&self.0.path).and_then(|metadata| metadata.modified()).ok();
         let since = written.and_then(|written| written.duration_since(UNIX_EPOCH).ok());
@@ -123,15 +121,15 @@ impl SpoolFile {
     }
 }
 
-/// What the store that takes the files asks of its spool.
+/// The interface for the store that takes the files.
 #[cfg_attr(not(feature = "clickhouse"), allow(dead_code))]
 impl EmbeddedStore {
-    /// A number for the rows of a generation that no other spool has.
+    /// A number for a generation's rows that no other spool uses.
     pub(crate) fn insert_id(&self, generation: u64) -> u64 {
         u64::from(self.note.lock().id) << 32 | generation & u64::from(u32::MAX)
     }
 
-    /// The generations whose rows are here, as inclusive runs.
+    /// The generations in this spool, as inclusive runs.
     pub(crate) fn held(&self) -> Vec<(u64, u64)> {
         let state = self.state.lock();
         let mut runs = Vec::new();
@@ -157,7 +155,7 @@ impl EmbeddedStore {
     /// The rows of one part of a file.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// If the file cannot be read.
     pub(crate) async fn read_part(
         &self,
         file: &SpoolFile,
@@ -172,15 +170,15 @@ impl EmbeddedStore {
         .await
     }
 
-    /// Sets the file aside where it is broken; whether it was.
+    /// Sets the file aside if it is broken. Returns whether it was.
     pub(crate) async fn set_aside_if_broken(&self, file: &SpoolFile) -> bool {
         self.set_broken_aside(std::slice::from_ref(&file.0)).await
     }
 
-    /// Forgets the rows of a file, which others have now.
+    /// Releases a file whose rows the other store has.
     ///
     /// # Errors
-    /// Where that cannot be noted; the file stays then.
+    /// If that cannot be recorded. The file stays then.
     pub(crate) async fn let_go(&self, file: &SpoolFile) -> Result<(), StoreError> {
         let note = {
             let origins = self.state.lock().origins.ranges();

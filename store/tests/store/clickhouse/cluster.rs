@@ -1,6 +1,6 @@
-//! A cluster: the contract is run against it by the kit; here is what only a
-//! cluster can do. The servers are made out of one exact library for x86-64, so
-//! these run where they are asked for, by `make test-cluster`.
+//! A ClickHouse cluster. The kit runs the contract against it; these tests cover what only a
+//! cluster can do. The servers come from one specific x86-64 library, so the tests run only on
+//! request, by `make test-cluster`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -21,16 +21,16 @@ use crate::support::{
 /// Two shards of two servers each.
 pub(crate) struct Cluster {
     _child: Child,
-    /// The servers end when this is closed.
+    /// Closing it ends the servers.
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// One for each server, in the order of shards.
+    /// One for each server, ordered by shard.
     ports: Vec<u16>,
 }
 
 impl Cluster {
     fn start() -> Self {
-        // Removed by the script; whatever ends this, the script sees.
+        // The script removes it, however the test ends.
         let data = tempfile::tempdir().expect("a directory").keep();
         let mut child = Command::new("python3")
             .arg(here("cluster.py"))
@@ -61,12 +61,12 @@ impl Cluster {
         Self { _child: child, input, output, ports }
     }
 
-    /// The address of a database, by way of one of the servers.
+    /// The address of a database through one of the servers.
     pub(crate) fn address(&self, server: usize, database: &str) -> String {
         format!("{}?cluster=spanwise", address(self.ports[server], database))
     }
 
-    /// Ends a server as a power failure does, for good.
+    /// Kills a server without restart.
     fn kill(&mut self, server: usize) {
         writeln!(self.input, "kill {server}").expect("said");
         let mut line = String::new();
@@ -78,7 +78,7 @@ impl Cluster {
         ask(self.ports[server], statement)
     }
 
-    /// Makes a database that no other test has, on all servers.
+    /// Creates a new database on all servers.
     pub(crate) fn new_database(&self) -> String {
         let name = new_name();
         self.ask(0, &format!("CREATE DATABASE {name} ON CLUSTER 'spanwise'"));
@@ -86,13 +86,13 @@ impl Cluster {
     }
 }
 
-/// The one that tests share.
+/// The cluster that tests share.
 pub(crate) fn cluster() -> &'static Cluster {
     static SHARED: OnceLock<Cluster> = OnceLock::new();
     SHARED.get_or_init(Cluster::start)
 }
 
-/// What each server has, and what it answers for all.
+/// For each server, its own number of rows and its answer for all.
 fn counts(cluster: &Cluster, database: &str) -> Vec<(u64, u64)> {
     let count = |server, table: &str| {
         let answer = cluster.ask(server, &format!("SELECT count() FROM {database}.{table}"));
@@ -107,7 +107,7 @@ async fn every_shard_and_replica_has_its_rows_and_forgets_them() {
     let cluster = cluster();
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let database = cluster.new_database();
-    // Two servers of ours, by way of servers of different shards.
+    // Two of our servers, connected to servers of different shards.
     let store = open(sending(&cluster.address(0, &database), first.path())).await;
     let other = open(sending(&cluster.address(3, &database), second.path())).await;
     append(&*store, 0..200).await;
@@ -124,10 +124,10 @@ async fn every_shard_and_replica_has_its_rows_and_forgets_them() {
     .await;
     let counts_now = counts(cluster, &database);
     assert!(counts_now.iter().all(|(here, all)| *here > 100 && *all == 400), "{counts_now:?}");
-    // Figures are of all shards.
+    // Statistics cover all shards.
     until("figures", || store.status().file_rows == 400).await;
 
-    // Each shard answers lists from its counts.
+    // Each shard answers lists from its projections.
     let ask = |statement: &str| cluster.ask(3, statement);
     let services = list_from_counts(ask, &database, LISTS[0]).await;
     assert_eq!(services.lines().count(), 6, "{services}");
@@ -205,14 +205,14 @@ async fn replicas_that_go_away_take_nothing_along() {
         counts[1].0 + counts[3].0 == 100
     })
     .await;
-    // The one that is asked first of the other shard, and the second one here.
+    // The other shard's preferred server, and the second one of this shard.
     cluster.kill(2);
     cluster.kill(1);
     assert_eq!(numbers(&everything(&*store).await), (0..100).collect::<Vec<_>>());
     append(&*store, 100..200).await;
     until_in_files(&*store).await;
     assert_eq!(numbers(&everything(&*store).await), (0..200).collect::<Vec<_>>());
-    // A whole shard away: nothing is lost, and no answer is made of the rest.
+    // A whole shard is down: nothing is lost, and there are no partial answers.
     cluster.kill(3);
     append(&*store, 200..210).await;
     until("a warning", || !store.status().warnings.is_empty()).await;

@@ -1,4 +1,5 @@
-//! ClickHouse away, away in the midst, full, locked, or newer than this program.
+//! ClickHouse is down, goes down during work, is full, denies access, or is newer than this
+//! program.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ fn warned(store: &dyn Store, words: &str) -> bool {
     store.status().warnings.iter().any(|warning| warning.contains(words))
 }
 
-/// A port that nothing listens on.
+/// A port without a listener.
 fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     listener.local_addr().expect("an address").port()
@@ -34,7 +35,7 @@ async fn one_that_is_away_at_the_start_is_waited_for() {
     append(&*store, 0..50).await;
     until("a warning", || warned(&*store, "cannot be reached")).await;
     assert!(!format!("{:?}", store.status()).contains("ss%2Fw"), "no password is shown");
-    // An answer without what ClickHouse may have would be a wrong one.
+    // An answer without ClickHouse's rows would be wrong.
     let error = store.find_by_keys(&[Key::Span(span_id(1))], TimeRange::ALL).await;
     let Err(StoreError::Unavailable { reason }) = error else { panic!("{error:?}") };
     assert!(
@@ -119,7 +120,7 @@ async fn kills_in_the_midst_lose_nothing_and_double_nothing() {
         server.kill();
         tokio::time::sleep(Duration::from_millis(400)).await;
         server.start_again();
-        // Whatever is under way, a row is there once.
+        // Whatever is in progress, each row is found once.
         let found = loop {
             match store.find(&everything_of(100_000)).await {
                 Ok(found) => break numbers(&found),
@@ -160,7 +161,7 @@ async fn what_was_sent_and_not_noted_is_sent_again_and_kept_once() {
     let number = append(&*store, 0..100).await;
     assemble(&*store, number, &(0..100).collect::<Vec<_>>(), trace_id(1)).await;
     abandon(store).await;
-    // The log and the note as they are before ClickHouse confirms.
+    // The log and the note before ClickHouse confirms.
     let saved = tempfile::tempdir().unwrap();
     copy(spool.path(), saved.path());
     let store = open(config.clone()).await;

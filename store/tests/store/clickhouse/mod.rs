@@ -1,5 +1,5 @@
-//! What only the ClickHouse store has to stand: a ClickHouse that is away, goes
-//! away, is full, or is not what it should be.
+//! Failures that only the ClickHouse store must survive: a ClickHouse that is down, goes down, is
+//! full, or is misconfigured.
 
 pub(crate) mod cluster;
 mod faults;
@@ -16,12 +16,12 @@ use spanwise_store::StoreError;
 use spanwise_store::clickhouse::{ClickHouseConfig, ClickHouseStore};
 use spanwise_store::embedded::EmbeddedConfig;
 
-/// A store that sends what it gets at once.
+/// A store that sends rows at once.
 pub(crate) fn sending(address: &str, spool: &Path) -> ClickHouseConfig {
     configured(address, super::support::in_files(spool))
 }
 
-/// A store that sends nothing by itself.
+/// A store that does not send rows by itself.
 pub(crate) fn keeping(address: &str, spool: &Path) -> ClickHouseConfig {
     let keep = super::support::in_memory(spool);
     let mut config = configured(address, keep.clone());
@@ -33,7 +33,7 @@ fn configured(address: &str, spool: EmbeddedConfig) -> ClickHouseConfig {
     ClickHouseConfig::new(address.parse().expect("an address"), spool)
 }
 
-/// Opens the store; waits for one that is just letting go of the directory.
+/// Opens the store. Waits if the previous one is just releasing the directory.
 pub(crate) async fn open(config: ClickHouseConfig) -> Arc<ClickHouseStore> {
     for _ in 0..200 {
         match ClickHouseStore::open(config.clone()).await {

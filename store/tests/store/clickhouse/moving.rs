@@ -1,4 +1,4 @@
-//! Moving an embedded store to ClickHouse, and the tables that hold it.
+//! Moving an embedded store to ClickHouse, and the tables there.
 
 use spanwise_store::{Key, Store, TimeRange};
 
@@ -30,13 +30,13 @@ async fn what_an_embedded_store_has_moves_by_itself() {
     assert_eq!(shared().ask(&format!("SELECT count() FROM {database}.spans")), "110");
     store.close().await.expect("closed");
     abandon(store).await;
-    // And back: what ClickHouse has stays there, nothing is in the way.
+    // Moving back: rows in ClickHouse stay there, and nothing prevents opening.
     let embedded = crate::support::open(in_memory(directory.path())).await;
     assert_eq!(numbers(&everything(&*embedded).await), Vec::<u64>::new());
     append(&*embedded, 200..210).await;
 }
 
-/// What the crate's own tests recorded, without the head.
+/// A snapshot of the crate's unit tests, without its header.
 fn recorded(name: &str) -> String {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/src/clickhouse/snapshots");
     let path = format!("{directory}/spanwise_store__clickhouse__{name}.snap");
@@ -130,7 +130,7 @@ async fn a_file_of_several_parts_arrives_whole() {
     let directory = tempfile::tempdir().unwrap();
     let database = shared().new_database();
     let store = open(sending(&shared().address(&database), directory.path())).await;
-    // More than a row group of a file has.
+    // More rows than a row group has.
     append(&*store, 0..70_000).await;
     until_in_files(&*store).await;
     let counts = shared().ask(&format!(
@@ -158,7 +158,7 @@ async fn many_keys_are_one_question() {
     assert_eq!(numbers(&found), (0..100).collect::<Vec<_>>());
 }
 
-/// What `/api/v1/services` and `/api/v1/operations` are answered from.
+/// The statements behind `/api/v1/services` and `/api/v1/operations`.
 pub(crate) const LISTS: [&str; 2] = [
     "SELECT service, capture, status, count(*) AS spans, max(start_unix_nano) AS last_seen \
      FROM spans GROUP BY service, capture, status ORDER BY service, capture, status",
@@ -166,8 +166,7 @@ pub(crate) const LISTS: [&str; 2] = [
      GROUP BY operation, kind ORDER BY spans DESC, operation LIMIT 1000",
 ];
 
-/// The list from the counts that parts have, once all have them; it is the list
-/// that the rows themselves make.
+/// The list from the projections, once all parts have them. It equals the list computed from rows.
 pub(crate) async fn list_from_counts(
     ask: impl Fn(&str) -> String,
     database: &str,
@@ -220,7 +219,7 @@ async fn tables_of_the_first_version_get_counts() {
          DEFAULT now()) ENGINE = MergeTree ORDER BY version"
     ));
     shared().ask(&format!("INSERT INTO {database}.spanwise_schema (version) VALUES (1)"));
-    // Rows as that version inserted them: starts of now, which its TTL keeps.
+    // Rows as that version inserted them, with current starts, which its TTL keeps.
     let columns = "span_id, start_unix_nano, duration_nano, service, operation, kind, status, \
                    capture, resource, partition_day, insert_id";
     shared().ask(&format!(

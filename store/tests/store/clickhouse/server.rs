@@ -1,5 +1,4 @@
-//! A ClickHouse to test against: chDB behind a small HTTP server, run as a
-//! process of its own.
+//! A ClickHouse for tests: chDB behind a small HTTP server, in a separate process.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -8,21 +7,21 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A running ClickHouse; killed when dropped, or when the test process ends.
+/// A running ClickHouse. It is killed when dropped, or when the test process ends.
 pub(crate) struct ClickHouse {
     child: Child,
-    /// The server ends when this is closed.
+    /// Closing it ends the server.
     _alive: Option<ChildStdin>,
     pub(crate) port: u16,
     data: PathBuf,
 }
 
 pub(crate) fn here(name: &str) -> PathBuf {
-    // The program's tests use this file too.
+    // The tests of `spanwise` use this file, too.
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/clickhouse").join(name)
 }
 
-/// The Python that has chDB; installs it where it is missing.
+/// A Python with chDB, which is installed if it is missing.
 fn python() -> &'static Path {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
     PYTHON.get_or_init(|| {
@@ -32,7 +31,7 @@ fn python() -> &'static Path {
         let name = format!("chdb-{}", version.expect("a pinned version"));
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
         std::fs::create_dir_all(directory).expect("a directory");
-        // Test programs that run at the same time install it once.
+        // Only one of several parallel test programs installs it.
         let lock = File::create(directory.join("chdb.lock")).expect("a lock");
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("locked");
         let (venv, ready) = (directory.join(&name), directory.join(format!("{name}.ready")));
@@ -67,7 +66,7 @@ fn run(command: &mut Command) {
 }
 
 impl ClickHouse {
-    /// Starts one with its data in this directory; on this port, or on any for 0.
+    /// Starts a server with its data in this directory, on this port, or on any port if 0.
     pub(crate) fn start(data: &Path, port: u16) -> Self {
         let mut child = Command::new(python())
             .arg(here("shim.py"))
@@ -88,28 +87,28 @@ impl ClickHouse {
         Self { child, _alive: alive, port, data: data.to_owned() }
     }
 
-    /// Ends it as a power failure does.
+    /// Kills it.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("killed");
         self.child.wait().expect("reaped");
     }
 
-    /// Starts it again, with the same data on the same port.
+    /// Restarts it with the same data and port.
     pub(crate) fn start_again(&mut self) {
         *self = Self::start(&self.data, self.port);
     }
 
-    /// The address of a database of it, as the store takes it.
+    /// The address of one of its databases, for the store.
     pub(crate) fn address(&self, database: &str) -> String {
         address(self.port, database)
     }
 
-    /// Runs a statement; what it answers.
+    /// Runs a statement and returns the answer.
     pub(crate) fn ask(&self, statement: &str) -> String {
         ask(self.port, statement)
     }
 
-    /// Makes a database that no other test has.
+    /// Creates a new database.
     pub(crate) fn new_database(&self) -> String {
         let name = new_name();
         self.ask(&format!("CREATE DATABASE {name}"));
@@ -125,10 +124,10 @@ impl Drop for ClickHouse {
 }
 
 pub(crate) const USER: &str = "spanwise";
-/// It has what must be escaped in addresses and in statements.
+/// Contains characters that must be escaped in URLs and in statements.
 pub(crate) const PASSWORD: &str = "p@ss/w%rd'";
 
-/// Has the server at this port run a statement; what it answers.
+/// Runs a statement on the server at this port and returns the answer.
 pub(crate) fn ask(port: u16, statement: &str) -> String {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("connected");
@@ -141,14 +140,14 @@ pub(crate) fn ask(port: u16, statement: &str) -> String {
     .expect("sent");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("answered");
-    // Plans repeat the bytes of ids.
+    // Plans contain raw bytes of ids.
     let answer = String::from_utf8_lossy(&answer);
     let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
     assert!(head.starts_with("HTTP/1.1 200"), "{statement}: {body}");
     body.trim_end().to_owned()
 }
 
-/// A name for a database that no other test has.
+/// A new database name.
 pub(crate) fn new_name() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed))
@@ -158,7 +157,7 @@ pub(crate) fn address(port: u16, database: &str) -> String {
     format!("clickhouse://{USER}:p%40ss%2Fw%25rd'@127.0.0.1:{port}/{database}")
 }
 
-/// The one that tests share; each has a database of its own.
+/// The server that tests share. Each test has its own database.
 pub(crate) fn shared() -> &'static ClickHouse {
     static SHARED: OnceLock<(ClickHouse, tempfile::TempDir)> = OnceLock::new();
     let (server, _) = SHARED.get_or_init(|| {

@@ -1,5 +1,4 @@
-//! Statements that people type, run by ClickHouse: the same rules as in the
-//! embedded store.
+//! Users' statements on ClickHouse: the same rules as in the embedded store.
 
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::support::{append, until_in_files};
 const LIMITS: SqlLimits =
     SqlLimits { timeout: Duration::from_secs(30), rows: 1000, memory_bytes: 512 << 20 };
 
-/// A store with so many spans, and its database.
+/// A store with this many spans, and its database.
 async fn with_spans(count: u64) -> (std::sync::Arc<impl Store>, String, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let database = shared().new_database();
@@ -50,7 +49,7 @@ async fn columns_are_told_even_without_rows_and_names_mean_columns() {
     let none = store.sql("SELECT * FROM spans WHERE service = 'nobody'", LIMITS).await.unwrap();
     assert_eq!(none.len(), 1);
     assert_eq!(none[0].schema().fields(), span_schema().fields());
-    // The name of a figure hides no column in WHERE.
+    // In WHERE, an alias does not hide the column of the same name.
     let answer = store
         .sql("SELECT count(*) AS duration_nano FROM spans WHERE duration_nano >= 5000", LIMITS)
         .await
@@ -120,7 +119,7 @@ async fn answers_are_bounded_and_depth_is() {
     let all = "SELECT span_id FROM spans";
     assert!(store.sql(all, rows(9)).await.expect("answered").truncated);
     assert!(!store.sql(all, rows(10)).await.expect("answered").truncated);
-    // Blocks of 65,409 rows, each of which has as many kilobytes.
+    // Blocks of 65,409 rows with a kilobyte each.
     let large = "SELECT repeat('x', 1000) FROM numbers(200000)";
     let answer = store.sql(large, rows(1_000_000)).await.expect("answered");
     let count: usize = answer.iter().map(RecordBatch::num_rows).sum();
@@ -159,6 +158,6 @@ async fn limits_hold() {
     let little = SqlLimits { memory_bytes: 16 << 20, ..LIMITS };
     let error = store.sql(large, little).await.expect_err("stopped");
     assert!(matches!(error, StoreError::Limit(_)), "{error:?}");
-    // And it still answers.
+    // The store still answers.
     assert!(store.sql("SELECT 1", LIMITS).await.is_ok());
 }

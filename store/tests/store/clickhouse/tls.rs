@@ -1,5 +1,4 @@
-//! TLS, as a proxy before ClickHouse speaks it: whom to trust, and what is said
-//! where that fails.
+//! TLS, terminated by a proxy in front of ClickHouse: trusted CAs, and error messages.
 
 use std::fs;
 use std::net::TcpListener;
@@ -13,7 +12,7 @@ use super::server::{address, shared};
 use super::{open, sending};
 use crate::support::{append, everything, numbers, until_in_files};
 
-/// nginx before the shared ClickHouse, with a port for each certificate.
+/// nginx in front of the shared ClickHouse, with one port for each certificate.
 struct Proxy {
     child: Child,
     directory: tempfile::TempDir,
@@ -22,7 +21,7 @@ struct Proxy {
     plain: u16,
 }
 
-/// Names that a certificate is for, by which CA, and for how many days from now.
+/// A certificate's names, its CA, and its validity in days from now.
 struct Certificate {
     names: &'static str,
     ca: &'static str,
@@ -175,7 +174,7 @@ async fn whoever_cannot_be_trusted_is_sent_nothing_and_named() {
         (proxy.address(GOOD, &database, &no_certificate), "has no certificate"),
     ] {
         let mut error = None;
-        // The directory is let go of a moment after a store was not opened.
+        // A store that failed to open releases its directory a moment later.
         for _ in 0..200 {
             error = ClickHouseStore::open(sending(&address, spool.path())).await.err();
             if error.as_ref().is_none_or(|error| !error.to_string().contains("in use")) {

@@ -1,4 +1,4 @@
-//! What questions cost in requests and bytes, for docs/object-storage.md.
+//! Requests and bytes for each kind of query, for docs/object-storage.md.
 
 use std::time::Duration;
 

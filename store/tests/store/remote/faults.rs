@@ -1,4 +1,4 @@
-//! Object storage that is away, refuses, or has lost something.
+//! Object storage that is unreachable, denies access, or has lost objects.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -40,25 +40,25 @@ async fn a_server_that_vanishes_costs_no_span_and_is_used_again_when_it_is_back(
     until("a warning", || warns(&*store, "object storage cannot be used")).await;
     until("files", || store.status().recent_rows == 0).await;
     assert!(store.status().object_storage.is_some_and(|status| status.waiting_files > 0));
-    // What is here is answered; what may be there is not said to be nowhere.
+    // Local rows are found. For rows that may be remote, the answer is an error, not "not found".
     assert_eq!(of_keys(&*store, 25).await.expect("found"), [25]);
     let error = of_keys(&*store, 5).await.expect_err("it is away");
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
     let error = store.sql("SELECT count(span_id) FROM spans", LIMITS).await.expect_err("away");
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
     assert!(counter(&*store, "remote_files_not_reached") > 0);
-    // Many questions do not wait for it one after the other.
+    // Many queries do not each wait for it.
     let begin = Instant::now();
     for _ in 0..50 {
         let _ = of_keys(&*store, 5).await;
     }
     assert!(begin.elapsed() < Duration::from_secs(25), "{:?}", begin.elapsed());
-    // A deletion holds also for what cannot be read now.
+    // A deletion also applies to files that cannot be read now.
     store.delete(&Selection::Service("cart".into())).await.expect("deleted");
     let left: Vec<u64> = (0..40).filter(|n| n % 3 != 0).collect();
     assert!(warns(&*store, "left out of answers"), "{:?}", store.status().warnings);
     abandon(store).await;
-    // A start does not need it either.
+    // A start does not need object storage, either.
     let store = open(at(directory.path(), server.config("p"))).await;
     assert_eq!(of_keys(&*store, 25).await.expect("found"), [25]);
     server.start_again();
@@ -130,7 +130,7 @@ async fn damaged_objects_are_told_and_cost_only_their_own_spans() {
     for says in ["bytes instead of", "it is gone", "not as it was uploaded"] {
         assert!(warns(&*store, says), "{says}: {:?}", store.status().warnings);
     }
-    // Nothing of it is removed, and it stays so.
+    // None of it is removed, also after a restart.
     abandon(store).await;
     let store = open(at(directory.path(), server.config("p"))).await;
     assert_eq!(numbers(&everything(&*store).await), left);
@@ -157,7 +157,7 @@ async fn a_bucket_that_is_gone_is_no_damage() {
     assert_eq!(counter(&*store, "files_broken_set_aside"), 0);
 }
 
-/// Answers every request the same way, or not at all.
+/// Answers every request in the same way, or not at all.
 fn stubborn(answer: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();

@@ -1,4 +1,4 @@
-//! Files in object storage, and what becomes of them when it fails.
+//! Files in object storage, and its failures.
 
 mod costs;
 mod faults;
@@ -13,7 +13,7 @@ use spanwise_store::{Store, StoreError};
 use super::support::{append, files, in_files, until_in_files};
 use server::S3;
 
-/// A store whose rows become files at once, and objects of this prefix.
+/// A store whose rows become files and then objects with this prefix at once.
 fn at(directory: &Path, object_storage: ObjectStorageConfig) -> EmbeddedConfig {
     EmbeddedConfig { object_storage: Some(object_storage), ..in_files(directory) }
 }
@@ -25,7 +25,7 @@ async fn refusal(config: EmbeddedConfig) -> StoreError {
     }
 }
 
-/// Stores these many files of ten rows, and waits until they are objects.
+/// Stores this many files of ten rows, and waits until they are uploaded.
 async fn store_files(store: &dyn Store, first: u64, count: u64) {
     for n in first..first + count {
         append(store, n * 10..n * 10 + 10).await;

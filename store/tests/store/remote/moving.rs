@@ -1,4 +1,4 @@
-//! Files on their way to the bucket, out of it, and to another machine.
+//! Files that move to the bucket, out of it, and to another host.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -30,14 +30,14 @@ async fn files_go_to_the_bucket_and_are_read_from_there() {
     assert_eq!(numbers(&everything(&*store).await), (0..90).collect::<Vec<_>>());
     assert!(counter(&*store, "remote_bytes_read") > read, "it is read from the bucket");
     abandon(store).await;
-    // After a start, without any copy.
+    // After a restart without any local copy.
     std::fs::remove_dir_all(directory.path().join("cache")).expect("removed");
     let store = open(at(directory.path(), server.config("p"))).await;
     assert_eq!(numbers(&everything(&*store).await), (0..90).collect::<Vec<_>>());
     assert_eq!(store.status().warnings, [""; 0]);
     store_files(&*store, 9, 1).await;
     assert_eq!(numbers(&everything(&*store).await), (0..100).collect::<Vec<_>>());
-    // Without the bucket, spans would be missing without a word.
+    // Opening without the bucket would silently lose spans.
     abandon(store).await;
     let error = refusal(in_files(directory.path())).await.to_string();
     assert!(error.contains("--object-storage s3://traces/p"), "{error}");
@@ -63,13 +63,13 @@ async fn what_was_read_is_kept_within_bounds() {
     assert_eq!(counter(&*store, "remote_cache_misses"), misses, "all of it is in the cache");
     assert_eq!(counter(&*store, "remote_requests"), requests);
     abandon(store).await;
-    // The cache outlives the process.
+    // The cache survives a restart.
     let store = open(at(directory.path(), roomy)).await;
     assert_eq!(numbers(&everything(&*store).await), all);
     assert_eq!(counter(&*store, "remote_cache_misses"), 0);
     assert!(hits > 0 && counter(&*store, "remote_cache_hits") > 0);
     abandon(store).await;
-    // With less room, it shrinks.
+    // With a lower limit, it shrinks.
     let store = open(at(directory.path(), server.config("p"))).await;
     let cached = || {
         let files = files(&directory.path().join("cache"), "");
@@ -162,14 +162,14 @@ async fn another_machine_takes_over_what_is_there_and_one_only_writes() {
     assert!(again.contains(&id), "{again}");
 
     let take_over = ObjectStorageConfig { take_over: Some(id), ..server.config("p") };
-    // Spans of another store are not mixed with those of the bucket.
+    // Spans of another store must not be mixed with those of the bucket.
     let other = tempfile::tempdir().unwrap();
     let own = open(in_files(other.path())).await;
     store_rows(&*own).await;
     abandon(own).await;
     let error = refusal(at(other.path(), take_over.clone())).await.to_string();
     assert!(error.contains("cannot become one store"), "{error}");
-    // That attempt has made itself the owner, and says so to the next one.
+    // The attempt became the owner, and the next one is told so.
     let error = refusal(at(new_directory.path(), take_over)).await.to_string();
     let id =
         error.split("--object-storage-take-over ").nth(1).and_then(|rest| rest.split(' ').next());
@@ -180,7 +180,7 @@ async fn another_machine_takes_over_what_is_there_and_one_only_writes() {
     let key = [Key::Span(span_id(17))];
     assert_eq!(numbers(&new.find_by_keys(&key, TimeRange::ALL).await.expect("found")), [17]);
     store_files(&*new, 5, 1).await;
-    // The old one goes on taking spans, keeps its hands off, and says so.
+    // The old server continues to store spans, leaves the bucket alone, and reports it.
     append(&*old, 100..110).await;
     until("a word about it", || {
         old.status().warnings.iter().any(|warning| warning.contains("was taken over"))
@@ -192,7 +192,7 @@ async fn another_machine_takes_over_what_is_there_and_one_only_writes() {
     abandon(old).await;
     let error = refusal(at(directory.path(), server.config("p"))).await.to_string();
     assert!(error.contains("belongs to the server"), "{error}");
-    // What is taken over is taken over once; the setting may stay.
+    // Taking over happens once. The setting may remain.
     abandon(new).await;
     let new = open(at(new_directory.path(), take_over)).await;
     store_files(&*new, 6, 1).await;

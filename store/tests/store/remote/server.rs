@@ -1,5 +1,4 @@
-//! An S3 to test against: the Versity gateway over a directory, run as a process
-//! of its own.
+//! An S3 server for tests: the Versity gateway over a directory, in a separate process.
 
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
@@ -11,26 +10,26 @@ use std::time::{Duration, Instant};
 use spanwise_store::embedded::ObjectStorageConfig;
 
 const MODULE: &str = "github.com/versity/versitygw/cmd/versitygw";
-/// What Go fetches of this version is checked against its public checksums.
+/// Go verifies this version against its public checksum database.
 const VERSION: &str = "v1.8.0";
 const BUCKET: &str = "traces";
 const USER: &str = "tester";
 const PASSWORD: &str = "secret/with+signs";
 
-/// A running server; killed when dropped.
+/// A running server. It is killed when dropped.
 pub(crate) struct S3 {
     child: Option<Child>,
     pub(crate) port: u16,
     directory: PathBuf,
 }
 
-/// The gateway; installs it where it is missing.
+/// The gateway, which is installed if it is missing.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
         std::fs::create_dir_all(directory).expect("a directory");
-        // Test programs that run at the same time install it once.
+        // Only one of several parallel test programs installs it.
         let lock = File::create(directory.join("versitygw.lock")).expect("a lock");
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("locked");
         let into = directory.join(format!("versitygw-{VERSION}"));
@@ -57,7 +56,7 @@ fn program() -> &'static Path {
 }
 
 impl S3 {
-    /// Starts one with its buckets in this directory, of which it makes one.
+    /// Starts a server with its buckets in this directory and creates one bucket.
     pub(crate) fn start(directory: &Path) -> Self {
         std::fs::create_dir_all(directory.join(BUCKET)).expect("a bucket");
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -68,7 +67,7 @@ impl S3 {
         server
     }
 
-    /// Starts it again, with the same buckets on the same port.
+    /// Restarts it with the same buckets and port.
     pub(crate) fn start_again(&mut self) {
         let child = Command::new(program())
             .args(["--quiet", "--access", USER, "--secret", PASSWORD])
@@ -86,7 +85,7 @@ impl S3 {
         }
     }
 
-    /// Ends it as a power failure does.
+    /// Kills it.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("killed");
@@ -94,13 +93,12 @@ impl S3 {
         }
     }
 
-    /// What the store is to know of it: all is uploaded at once, and no copies are
-    /// kept.
+    /// The store's configuration: upload at once and keep no copies.
     pub(crate) fn config(&self, prefix: &str) -> ObjectStorageConfig {
         config(self.port, prefix, PASSWORD)
     }
 
-    /// Where objects of a prefix lie.
+    /// The directory of a prefix's objects.
     pub(crate) fn objects(&self, prefix: &str) -> PathBuf {
         self.directory.join(BUCKET).join(prefix)
     }

@@ -35,7 +35,7 @@ func must(err error) {
 	}
 }
 
-// place answers a unary call as the request says.
+// place responds to a unary call as the request says.
 func place(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 	var request text
 	if err := decode(&request); err != nil {
@@ -71,7 +71,7 @@ func watch(_ any, stream grpc.ServerStream) error {
 	return nil
 }
 
-// upload counts what comes.
+// upload counts messages.
 func upload(_ any, stream grpc.ServerStream) error {
 	for count := 0; ; count++ {
 		var request text

@@ -12,7 +12,7 @@ const ROW_HEIGHT = 30;
 interface Column {
   name: string;
   number: boolean;
-  /** Left out where the window is narrow. */
+  /** Whether the column is hidden in narrow windows. */
   wide?: boolean;
   sort: (edge: GraphEdge) => number | string;
 }
@@ -30,7 +30,7 @@ const COLUMNS: readonly Column[] = [
   { name: "Certain", number: true, wide: true, sort: (edge) => edge.certain_share },
 ];
 
-/** The map's edges in words and numbers: all of them, those in view as elements. */
+/** The edges of the map as a table. Only the visible rows are elements. */
 export function EdgeTable(props: {
   edges: readonly GraphEdge[];
   chosen: string | null;
@@ -124,8 +124,8 @@ export function EdgeTable(props: {
 }
 
 /**
- * The room of rows that are not in view. Its cell spans no columns: it would bring
- * back those that a narrow window leaves out.
+ * Fills the space of the rows that are not visible. Its cell has no `colspan`, which would bring
+ * back the columns that narrow windows hide.
  */
 function Gap({ height }: { height: number }) {
   return (

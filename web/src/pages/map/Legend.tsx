@@ -3,7 +3,7 @@ import { token, useTheme } from "../../app/theme";
 import { KINDS, mark, outline } from "./shapes";
 import type { Kind } from "./shapes";
 
-/** What the shapes on the map mean. */
+/** Explains the shapes on the map. */
 export function Legend() {
   return (
     <div className="legend" aria-hidden="true">

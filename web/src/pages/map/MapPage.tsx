@@ -99,7 +99,7 @@ function Tools(props: {
   );
 }
 
-/** The picture, its table below, and beside both what is chosen. */
+/** The picture with the table below, and the details of the selection beside both. */
 function Stage(props: { graph: Graph; focus: string | null; start: string; end: string }) {
   const { graph, focus } = props;
   const { params, entry } = usePlace();

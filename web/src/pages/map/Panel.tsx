@@ -7,7 +7,7 @@ import { DEFAULT_START } from "../../model/time";
 import { Service } from "../../parts/Service";
 import { edgeId, important } from "./edges";
 
-/** Calls of a service that are listed. */
+/** Calls that are listed for a service. */
 const MOST_LISTED = 12;
 
 export interface Range {
@@ -15,7 +15,7 @@ export interface Range {
   end: string;
 }
 
-/** The search page's address with the map's time. */
+/** The search page's address, with the time range of the map. */
 function searchLink({ start, end }: Range, parameters: Record<string, string>): string {
   const query = new URLSearchParams(parameters);
   if (start !== DEFAULT_START) query.set("start", start);

@@ -16,7 +16,7 @@ type Near = { at: Point; hit: Hit };
 
 export function Picture(props: {
   graph: Graph;
-  /** Another scope is another picture, and not the same with new figures. */
+  /** A new scope is a new picture. With the same scope, only the numbers change. */
   scope: string;
   chosen: string | null;
   onNode: (name: string) => void;
@@ -140,7 +140,7 @@ function readInks(): Inks {
 }
 
 function Tip({ near: { at, hit }, size, seconds }: { near: Near; size: Size; seconds: number }) {
-  // To the side where there is room.
+  // Placed on the side with more room.
   const place = {
     ...(at.x < size.width / 2 ? { left: at.x + 14 } : { right: size.width - at.x + 14 }),
     ...(at.y < size.height / 2 ? { top: at.y + 14 } : { bottom: size.height - at.y + 14 }),

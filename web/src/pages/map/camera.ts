@@ -1,4 +1,4 @@
-/** What part of the map is seen. World and screen are in CSS pixels. */
+/** The visible part of the map. World and screen coordinates are CSS pixels. */
 import type { Box } from "../../model/labels";
 import type { Point } from "../../model/spot";
 
@@ -8,7 +8,7 @@ export interface Size {
 }
 
 export interface Camera {
-  /** The point of the world in the middle of the screen. */
+  /** The world point at the centre of the screen. */
   x: number;
   y: number;
   zoom: number;
@@ -30,7 +30,7 @@ export function toWorld(camera: Camera, size: Size, { x, y }: Point): Point {
   };
 }
 
-/** All of the world, no larger than it is. */
+/** Shows the whole world, at most at its natural size. */
 export function fitted(world: Box, size: Size): Camera {
   return {
     x: world.left + world.width / 2,
@@ -39,7 +39,7 @@ export function fitted(world: Box, size: Size): Camera {
   };
 }
 
-/** Closer by a factor, or farther, so that a point of the screen stays where it is. */
+/** Zooms by a factor and keeps a point of the screen in place. */
 export function zoomed(camera: Camera, size: Size, by: number, at: Point, least: number): Camera {
   const zoom = Math.min(MOST_ZOOM, Math.max(Math.min(least, camera.zoom), camera.zoom * by));
   const held = toWorld(camera, size, at);

@@ -3,7 +3,7 @@ import type { Page } from "../../app/pages";
 import { Blank } from "../../parts/Blank";
 import "./map.css";
 
-// Only its visitors load it.
+// Loaded only when the page is opened.
 const MapPage = lazy(() => import("./MapPage"));
 
 export const mapPage: Page = {

@@ -1,4 +1,4 @@
-/** Lays out graphs beside the page, which stays fluent meanwhile. */
+/** Computes layouts in a worker, so that the page stays responsive. */
 import { layers } from "../../model/layers";
 
 export interface LayoutAsked {
@@ -9,7 +9,7 @@ export interface LayoutAsked {
 
 export interface LayoutMade {
   key: string;
-  /** Column and row of each, in the order of the names. */
+  /** Column and row of each node, in the order of the names. */
   x: Float32Array;
   y: Float32Array;
 }

@@ -1,4 +1,4 @@
-/** Draws the map on a canvas; all at once, so that a frame costs what is seen. */
+/** Draws the map on a canvas, batched, so that the cost of a frame depends on what is visible. */
 import { LINE } from "../../model/labels";
 import type { Box, Label } from "../../model/labels";
 import type { Point } from "../../model/spot";
@@ -20,24 +20,24 @@ export interface Inks {
   font: string;
 }
 
-/** Nodes smaller than this on the screen are dots. */
+/** Nodes with a smaller radius on the screen are drawn as dots. */
 const LEAST_DETAILED = 6;
-/** With more edges than these, arrows would be all that is seen. */
+/** With more edges than this, arrow heads would cover the picture and are left out. */
 const MOST_ARROWS = 400;
 
-/** Nodes shrink less than the map does. */
+/** The radius of a node on the screen. Nodes shrink less than the map. */
 export const radiusAt = (node: SceneNode, zoom: number): number =>
   Math.max(2.5, node.radius * Math.min(1.6, zoom ** 0.75));
 
 export const NAME_FONT = (font: string) => `600 12px ${font}`;
 export const NOTE_FONT = (font: string) => `11px ${font}`;
 
-/** What is drawn: all, or only some of it over the rest. */
+/** What to draw: everything, or a selection that is drawn on top. */
 export interface Shown {
   nodes: readonly SceneNode[];
   edges: readonly SceneEdge[];
   chosen: string | null;
-  /** Arrows and figures, as far as there is room. */
+  /** Whether to draw arrows and numbers, if there is room. */
   detailed: boolean;
 }
 
@@ -48,7 +48,7 @@ export function paintEdges(
   size: Size,
   inks: Inks,
 ): void {
-  // Few strokes with many lines each are what a canvas is quick at.
+  // A canvas draws few strokes of many lines each fastest.
   const strokes = new Map<string, { path: Path2D; width: number; colour: string }>();
   const arrows = shown.detailed && shown.edges.length <= MOST_ARROWS;
   const scale = Math.min(1, Math.max(0.35, camera.zoom));
@@ -70,7 +70,7 @@ export function paintEdges(
     else stroke.path.quadraticCurveTo(line.control.x, line.control.y, line.to.x, line.to.y);
     if (arrows) arrow(context, line, Math.max(7, width * 2.6), colour);
   }
-  // Of many lines, the shape is seen through; those that fail lie on top.
+  // Many lines are drawn translucent, to keep the shape visible. Failing edges are drawn last.
   const sorted = [...strokes.values()].sort(
     (a, b) => Number(a.colour !== inks.edge) - Number(b.colour !== inks.edge),
   );
@@ -89,7 +89,7 @@ interface Line {
   control: Point;
 }
 
-/** An edge on the screen, from rim to rim; null where none of it is seen. */
+/** The visible line of an edge on the screen, from rim to rim, or null if no part is visible. */
 function lineOf(edge: SceneEdge, camera: Camera, size: Size): Line | null {
   const from = toScreen(camera, size, edge.from);
   const to = toScreen(camera, size, edge.to);
@@ -167,7 +167,7 @@ export function paintNodes(
   context.stroke(rings);
 }
 
-/** Outline and mark by kind, a ring by error share. */
+/** Outline and symbol by kind, and a ring for the share of errors. */
 function detailed(
   context: CanvasRenderingContext2D,
   node: SceneNode,
@@ -193,7 +193,7 @@ function detailed(
     context.stroke();
     context.strokeStyle = inks.error;
     context.beginPath();
-    // A sliver shows that there are errors at all.
+    // The ring has a minimum length, so that rare errors are visible.
     const share = Math.max(0.06, node.errorShare);
     context.arc(x, y, r + 3, -0.5 * Math.PI, (2 * share - 0.5) * Math.PI);
     context.stroke();
@@ -246,8 +246,8 @@ function write(
 }
 
 /**
- * Rate, errors in red, and p50 / p95 on a patch on the edge, where it lies over
- * nothing else; left out where there is no such place (the mouse tells it then).
+ * Draws rate, errors (in red) and p50 / p95 on a patch on the edge, at a position where the patch
+ * covers nothing else. Without such a position they are left out, and only the tooltip shows them.
  */
 export function paintFigures(
   context: CanvasRenderingContext2D,
@@ -290,7 +290,7 @@ export function paintFigures(
   }
 }
 
-/** A colour between two of `#rrggbb`. */
+/** Mixes two `#rrggbb` colours. */
 export function mix(from: string, to: string, share: number): string {
   const part = (colour: string, at: number) => parseInt(colour.slice(1 + 2 * at, 3 + 2 * at), 16);
   return `#${[0, 1, 2]

@@ -43,7 +43,7 @@ it("names the system of a database or broker", () => {
     [],
   );
   expect(byName.get("orders-db")!.note).toBe("mysql · 1.0/s · p95 3 ms");
-  // Which is its name already.
+  // The system is left out, because it equals the name.
   expect(byName.get("redis")!.note).toBe("1.0/s · p95 3 ms");
 });
 

@@ -1,4 +1,4 @@
-/** The answer as a picture: places, sizes, colours, words. */
+/** Turns the API's graph into a picture: positions, sizes, colours and labels. */
 import type { Graph, GraphEdge, GraphNode } from "../../api/types";
 import type { Theme } from "../../model/colour";
 import { formatDuration, nano } from "../../model/duration";
@@ -9,18 +9,18 @@ import { clearest } from "../../model/spot";
 import type { Size } from "./camera";
 import { edgeId, important } from "./edges";
 
-/** Edges that are drawn; the rest is counted, and found by looking at a service. */
+/** Edges that are drawn. The others are counted, and shown when a service is selected. */
 export const MOST_EDGES = 1500;
-/** With more edges than these, lines do not go round what lies in their way. */
+/** With more edges than this, lines do not bend around nodes. */
 const MOST_ROUTED = 80;
-/** With more edges than these, the mouse tells their figures. */
+/** With more edges than this, only the tooltip shows the numbers of an edge. */
 export const MOST_FIGURES = 40;
 
-/** Pixels from column to column and from row to row: what names need, what is not lost. */
+/** Pixels between columns and between rows: the least that labels need, and the most. */
 const STEP = { x: [130, 300], y: [58, 170] } as const;
-/** More services than these stand in columns that are shifted against each other. */
+/** With more services than this, every other column is shifted by half a row. */
 const MOST_LEVEL = 40;
-/** Room around the outermost nodes for their names. */
+/** Space around the outermost nodes for their labels. */
 const MARGIN = { side: 96, top: 40, bottom: 56 };
 
 export interface SceneNode {
@@ -41,7 +41,7 @@ export interface SceneEdge {
   to: SceneNode;
   width: number;
   failing: boolean;
-  /** How much of the line is red, of 1. */
+  /** The share of the line's colour that is red, from 0 to 1. */
   red: number;
   bend: number;
   rate: string;
@@ -50,11 +50,11 @@ export interface SceneEdge {
 }
 
 export interface Scene {
-  /** Both the most important first. */
+  /** Nodes and edges are sorted by importance. */
   nodes: SceneNode[];
   edges: SceneEdge[];
   byName: ReadonlyMap<string, SceneNode>;
-  /** Edges that are not drawn. */
+  /** The number of edges that are not drawn. */
   left: number;
   world: Box;
 }
@@ -99,7 +99,7 @@ export function scene(
     drawn.length <= MOST_ROUTED ? nodes.map((node) => ({ node, box: boxOf(node) })) : [];
   const edges = drawn.map((edge): SceneEdge => {
     const [from, to] = [byName.get(edge.client)!, byName.get(edge.server)!];
-    // Edges that join the same two each bend to their own left, and so apart.
+    // Several edges between the same two nodes each bend to their own left, which separates them.
     const least = pairs.get(pairOf(edge)) === 1 ? 0 : 0.16;
     return {
       of: edge,
@@ -143,9 +143,9 @@ function noteOf(node: GraphNode, seconds: number): string {
 }
 
 /**
- * Columns and rows as places in a world that fits the screen at some zoom: steps
- * that names need at least, and then all the room there is. Names do not shrink
- * with the map, so its margins grow as it does.
+ * Converts columns and rows to pixels in a world that fits the screen at some zoom. Steps have at
+ * least the size that labels need, and use the free space beyond that. Labels do not shrink with
+ * the map, so the margins grow with the world.
  */
 function inPixels(places: ReadonlyMap<string, Place>, size: Size) {
   let [columns, low, high] = [0, Infinity, -Infinity];
@@ -154,7 +154,7 @@ function inPixels(places: ReadonlyMap<string, Place>, size: Size) {
     low = Math.min(low, y);
     high = Math.max(high, y);
   }
-  // Names of neighbouring columns stand at different heights.
+  // Labels of neighbouring columns are at different heights.
   const shift = places.size > MOST_LEVEL ? 0.5 : 0;
   const rows = places.size === 0 ? 0 : high - low + shift;
   const side = Math.min(MARGIN.side, size.width * 0.14);
@@ -189,7 +189,7 @@ function inPixels(places: ReadonlyMap<string, Place>, size: Size) {
   return { at, world };
 }
 
-/** What a node and its name take of the picture. */
+/** The area that a node and its label cover. */
 function boxOf({ x, y, radius, label }: SceneNode): Box {
   const wide = Math.max(radius + 6, 46, label.length * 3.6);
   return { left: x - wide, top: y - radius - 6, width: 2 * wide, height: 2 * radius + 44 };

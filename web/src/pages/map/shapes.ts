@@ -1,4 +1,4 @@
-/** What kind of thing a node is, by its outline: told apart without colour. */
+/** Outlines of nodes by kind, recognizable without colour. */
 import type { GraphNode } from "../../api/types";
 
 export type Kind = GraphNode["kind"];
@@ -7,7 +7,7 @@ export const KINDS: readonly Kind[] = ["service", "database", "cache", "broker",
 
 type Path = Pick<CanvasRenderingContext2D, "moveTo" | "lineTo" | "arc" | "ellipse" | "closePath">;
 
-/** A circle, a drum, a hexagon, a lying pipe, a diamond. */
+/** A circle, a cylinder, a hexagon, a horizontal pipe or a diamond. */
 export function outline(path: Path, kind: Kind, x: number, y: number, r: number): void {
   switch (kind) {
     case "database":
@@ -44,7 +44,7 @@ export function outline(path: Path, kind: Kind, x: number, y: number, r: number)
   path.closePath();
 }
 
-/** The mark within: a drum's lid, a bolt, the pipe's mouth, an arrow out. */
+/** The symbol inside: the cylinder's lid, a bolt, the pipe's opening, or an arrow that leads out. */
 export function mark(path: Path, kind: Kind, x: number, y: number, r: number): void {
   switch (kind) {
     case "database":

@@ -3,7 +3,7 @@ import type { Graph } from "../../api/types";
 import type { Place } from "../../model/layers";
 import type { LayoutAsked, LayoutMade } from "./layout.worker";
 
-/** Columns and rows of the graph's nodes; of the last one until this one's are made. */
+/** Columns and rows of the graph's nodes. Until the layout of a new graph is ready, the last one. */
 export function useLayout(graph: Graph): ReadonlyMap<string, Place> | null {
   const worker = useRef<Worker | null>(null);
   const [places, setPlaces] = useState<ReadonlyMap<string, Place> | null>(null);
@@ -12,7 +12,7 @@ export function useLayout(graph: Graph): ReadonlyMap<string, Place> | null {
     const pairs = new Set(graph.edges.map(({ client, server }) => `${client}\n${server}`));
     const edges = [...pairs].sort();
     return {
-      // Figures change every few seconds; the shape of a graph rarely does.
+      // Numbers change every few seconds, but the shape of a graph rarely changes.
       key: `${names.join("\n")}\n\n${edges.join("\n\n")}`,
       names,
       edges: edges.map((pair) => pair.split("\n") as [string, string]),

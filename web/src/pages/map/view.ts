@@ -1,4 +1,4 @@
-/** The map on its canvases: draws what the camera sees, and follows the pointer. */
+/** Draws the map on its canvases for the current camera, and handles the pointer. */
 import { placeLabels } from "../../model/labels";
 import type { Label } from "../../model/labels";
 import { wayBetween } from "../../model/spot";
@@ -17,13 +17,13 @@ import {
 import type { Inks } from "./paint";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 
-/** Names on the picture at once. */
+/** Labels on the picture at once. */
 const MOST_LABELS = 250;
-/** How near the pointer must come to a line, in pixels. */
+/** Distance within which the pointer hits a line, in pixels. */
 const REACH = 6;
-/** Straight pieces that a bent line is taken for. */
+/** Straight pieces that approximate a curve. */
 const PIECES = 16;
-/** A press that moves less than this is a click. */
+/** A press that moves less than this is a click, in pixels. */
 const STILL = 4;
 const MOST_RATIO = 2;
 
@@ -32,7 +32,7 @@ export type Hit = { node: SceneNode } | { edge: SceneEdge };
 export interface Listener {
   onHover: (hit: Hit | null, at: Point) => void;
   onClick: (hit: Hit | null) => void;
-  /** After each frame: for who waits, and who measures. */
+  /** Called after each frame, for waiting and for measurements. */
   onFrame: (drawn: { labels: number; milliseconds: number }) => void;
 }
 
@@ -54,7 +54,7 @@ export class MapView {
 
   constructor(
     private readonly base: HTMLCanvasElement,
-    /** What is under the pointer lies over the rest, which is not drawn again for it. */
+    /** Draws what is under the pointer, above the base canvas, which is then not redrawn. */
     private readonly over: HTMLCanvasElement,
     private readonly listener: Listener,
   ) {
@@ -84,7 +84,7 @@ export class MapView {
     this.draw();
   }
 
-  /** Figures change under the eyes of who looks: what is seen stays where it is. */
+  /** Shows new numbers. The camera stays where it is, unless it shows the whole map. */
   show(scene: Scene, inks: Inks): void {
     const before = this.hovered;
     this.scene = scene;
@@ -95,7 +95,7 @@ export class MapView {
     this.draw();
   }
 
-  /** The next scene is another one, and shown from its beginning. */
+  /** Makes the next scene start with the whole map in view. */
   begin(): void {
     this.whole = true;
   }
@@ -145,7 +145,7 @@ export class MapView {
     this.listener.onFrame({ labels: this.labels.length, milliseconds: performance.now() - begun });
   }
 
-  /** The neighbourhood of what is under the pointer, over a veil. */
+  /** Draws a veil, and on it the neighbourhood of what is under the pointer. */
   private paintHovered(): void {
     const { scene, inks, camera, size, hovered } = this;
     const context = this.over.getContext("2d");
@@ -197,10 +197,13 @@ export class MapView {
     };
   }
 
-  /** Names keep their places while the map is dragged: they are placed once for a zoom. */
+  /**
+   * Places labels once for each zoom, so that they keep their positions while the map is
+   * dragged.
+   */
   private place(context: CanvasRenderingContext2D, scene: Scene, inks: Inks): void {
     const { width, height } = this.size;
-    // What is far outside is placed when the map has been dragged so far.
+    // Labels far outside the view are placed when the map has been dragged there.
     const tile = `${Math.round((this.camera.x * this.camera.zoom) / width)} ${Math.round((this.camera.y * this.camera.zoom) / height)}`;
     const key = `${this.camera.zoom} ${tile}`;
     if (key === this.labelled) return;
@@ -216,7 +219,7 @@ export class MapView {
     const { left, top, width: wide, height: tall } = scene.world;
     const corner = toScreen(this.camera, this.size, { x: left, y: top });
     const { zoom } = this.camera;
-    // All of the world, and of the screen where it is the larger.
+    // Covers the whole world and the whole screen.
     const [west, north] = [Math.min(0, corner.x), Math.min(0, corner.y)];
     const bounds = {
       left: west,
@@ -299,7 +302,7 @@ export class MapView {
     this.moved += Math.hypot(here.x - before.x, here.y - before.y);
     const other = others[0]?.[1];
     if (other) {
-      // Two fingers: the distance zooms.
+      // With two fingers, the change of their distance zooms.
       const far = (point: Point) => Math.hypot(point.x - other.x, point.y - other.y);
       const middle = { x: (here.x + other.x) / 2, y: (here.y + other.y) / 2 };
       this.zoomBy(far(here) / Math.max(1, far(before)), middle);
@@ -323,13 +326,13 @@ export class MapView {
 
   private wheel(event: WheelEvent): void {
     event.preventDefault();
-    // A pinch on a touchpad comes as small steps with Ctrl.
+    // A pinch on a touchpad arrives as wheel events with small steps and Ctrl set.
     const speed = event.ctrlKey ? 0.01 : event.deltaMode === 0 ? 0.0016 : 0.05;
     this.zoomBy(Math.exp(-event.deltaY * speed), this.at(event));
   }
 }
 
-/** The same node or edge in a new scene. */
+/** Finds the same node or edge in a new scene. */
 function again(hit: Hit, scene: Scene): Hit | null {
   if ("node" in hit) {
     const node = scene.byName.get(hit.node.of.name);
@@ -346,7 +349,7 @@ function same(one: Hit | null, other: Hit | null): boolean {
     : "edge" in other && one.edge === other.edge;
 }
 
-/** How far a point is from the line between two others. */
+/** The distance from a point to the line segment between two points. */
 function toSegment(point: Point, one: Point, other: Point): number {
   const [dx, dy] = [other.x - one.x, other.y - one.y];
   const long = dx * dx + dy * dy;

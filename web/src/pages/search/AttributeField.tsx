@@ -9,7 +9,7 @@ import type { Choice } from "../../parts/Choices";
 
 const ON = { span: "", resource: "resource · ", label: "label · " } as const;
 
-/** Conditions on attributes: those that are set, and a field for one more. */
+/** Conditions on attributes: the current ones, and a field for another. */
 export function AttributeField(props: { attributes: readonly string[]; where: Where }) {
   const { attributes } = props;
   const set = (next: readonly string[]) => setParams({ attribute: [...new Set(next)] }, "push");
@@ -66,7 +66,10 @@ function NewCondition(props: { where: Where; onAdd: (condition: string) => void 
     write("");
     props.onAdd(spelled(read));
   };
-  /** A key goes on with its value; a value, or an absent key, is the whole condition. */
+  /**
+   * A chosen key needs a value next. A chosen value, or a key after `!`, completes the
+   * condition.
+   */
   const complete = ({ value }: Choice) => {
     const now = typing(typed);
     if (now === null) return;
@@ -83,7 +86,7 @@ function NewCondition(props: { where: Where; onAdd: (condition: string) => void 
     const chosen = choices?.[at];
     if (chosen) return complete(chosen);
     const now = typing(typed);
-    // The beginning of a name is completed; a whole name alone means: exists.
+    // Enter completes a partial key. A full key alone is the condition that the attribute exists.
     const begun = now?.part === "key" && now.prefix !== "" ? now.prefix : null;
     const first = choices?.[0];
     if (begun !== null && first && !choices.some(({ value }) => value === begun)) complete(first);
@@ -111,7 +114,7 @@ function NewCondition(props: { where: Where; onAdd: (condition: string) => void 
         onChange={(event) => write(event.target.value)}
         onBlur={() => {
           setFocused(false);
-          // What is whole is meant; a bare name may be half of one.
+          // A complete condition is added. A key alone may be incomplete, so it is not.
           if (typing(typed)?.part !== "key" && typed.trim() !== "") add(typed);
         }}
         onKeyDown={(event) => {
@@ -144,7 +147,7 @@ function NewCondition(props: { where: Where; onAdd: (condition: string) => void 
   );
 }
 
-/** What may follow; null where nothing is known yet, or nothing completes it. */
+/** Completions, or null if none are known yet or none apply. */
 function useCompletions(where: Where, typed: string, active: boolean): Choice[] | null {
   const now = active ? typing(typed) : null;
   const key = now?.part === "value" ? now.key : null;
@@ -156,7 +159,7 @@ function useCompletions(where: Where, typed: string, active: boolean): Choice[] 
       values.data?.values.map((one) => ({ value: one.value, note: formatCount(one.spans) })) ?? null
     );
   }
-  // Those of a shorter beginning stay until the new ones are here.
+  // Results for a shorter prefix are shown until the new ones arrive.
   const begun = now.prefix.toLowerCase();
   const fitting = keys.isPlaceholderData
     ? keys.data?.keys.filter(({ key }) => key.toLowerCase().startsWith(begun))

@@ -5,7 +5,7 @@ import { Prose } from "../../parts/Prose";
 import { narrowed, WIDE } from "./question";
 import type { Asked } from "./question";
 
-/** The ports that take OTLP, as the server is configured. */
+/** The server's configured ports for OTLP. */
 function OtlpPorts({ server }: { server: Record<string, unknown> | undefined }) {
   const port = (address: unknown, usual: string) =>
     typeof address === "string" ? address.slice(address.lastIndexOf(":") + 1) : usual;
@@ -17,7 +17,7 @@ function OtlpPorts({ server }: { server: Record<string, unknown> | undefined }) 
   );
 }
 
-/** Why a search found nothing, and what to do about it. */
+/** Explains why a search found nothing, and what to do. */
 export function Empty({ asked, said }: { asked: Asked; said: readonly string[] }) {
   const services = useServices();
   const status = useStatus();
@@ -68,7 +68,7 @@ export function Empty({ asked, said }: { asked: Asked; said: readonly string[] }
           One span of a trace must fulfil the service, operation, duration, status and attributes
           together.
         </p>
-        <Said sentences={said} />
+        <Advice sentences={said} />
         <button className="button" onClick={() => setParams({ ...WIDE }, "push")}>
           Clear the filters
         </button>
@@ -78,7 +78,7 @@ export function Empty({ asked, said }: { asked: Asked; said: readonly string[] }
   return (
     <Blank title="Nothing in this time">
       <p>Services are known, but none of their spans lies in this range.</p>
-      <Said sentences={said} />
+      <Advice sentences={said} />
       <button className="button" onClick={() => setParams({ start: "-24h", end: null }, "push")}>
         Look at the last 24 hours
       </button>
@@ -86,8 +86,8 @@ export function Empty({ asked, said }: { asked: Asked; said: readonly string[] }
   );
 }
 
-/** What the server says of it. */
-function Said({ sentences }: { sentences: readonly string[] }) {
+/** The server's advice. */
+function Advice({ sentences }: { sentences: readonly string[] }) {
   return sentences.map((sentence) => (
     <p key={sentence}>
       <Prose text={sentence.charAt(0).toUpperCase() + sentence.slice(1)} />.

@@ -23,7 +23,7 @@ export function Filters({ asked, onAgain }: { asked: Asked; onAgain: () => void 
   const services = useServices(asked.live);
   const operations = useOperations(asked.service);
   const first = useRef<HTMLInputElement>(null);
-  // On a phone; elsewhere all of it is seen.
+  // Folded on a phone only; elsewhere all filters are visible.
   const [open, setOpen] = useState(false);
   const count = [
     asked.operation,
@@ -73,7 +73,7 @@ export function Filters({ asked, onAgain }: { asked: Asked; onAgain: () => void 
         disabled={asked.service === "" && asked.operation === ""}
         value={asked.operation}
         choices={[
-          // One name may be both served and called.
+          // The same name may be both served and called.
           ...new Map((operations.data?.operations ?? []).map((one) => [one.name, one])).values(),
         ].map((one) => ({ value: one.name, note: formatCount(one.spans) }))}
         onChoose={(operation) => setParams({ operation }, "push")}

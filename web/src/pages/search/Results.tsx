@@ -18,7 +18,7 @@ export function Results(props: { answer: SearchAnswer; visit: string; ready: boo
   const { traces, sort, covered, older_end_unix_nano: olderEnd } = props.answer;
   const now = useNow();
   const zone = useZone();
-  // By its id: a live list moves, what is chosen does not.
+  // The selection is kept by trace id, because a live list moves.
   const [chosen, setChosen] = useState(() => String(found(props.visit, "chosen") ?? ""));
   const lastAt = useRef(-1);
   const list = useRef<HTMLDivElement>(null);
@@ -35,7 +35,7 @@ export function Results(props: { answer: SearchAnswer; visit: string; ready: boo
     leave(props.visit, "chosen", id);
   };
   const move = (by: number) => {
-    // What has left the list leaves its place to the next.
+    // If the selected trace has left the list, the trace that took its place is next.
     const from = at >= 0 ? at : lastAt.current >= 0 ? lastAt.current - Math.max(0, by) : -1;
     const next = traces[Math.max(0, Math.min(traces.length - 1, from + by))];
     if (next) choose(next.trace_id);
@@ -63,7 +63,7 @@ export function Results(props: { answer: SearchAnswer; visit: string; ready: boo
     if (moved.current === chosen) return;
     moved.current = chosen;
     const row = list.current?.querySelector<HTMLElement>(".chosen");
-    // The focus goes along, so that Tab and Enter go on from here.
+    // Moves the focus too, so that Tab and Enter continue from this row.
     row?.focus({ preventScroll: true });
     row?.scrollIntoView({ block: "nearest" });
   }, [chosen]);
@@ -227,7 +227,7 @@ function Result(props: {
   );
 }
 
-/** The failure nearest to the cause: who, at what, with which code and words. */
+/** The failure that is nearest to the cause: service, operation, code and text. */
 function Why({ error }: { error: TraceError }) {
   const { text } = outcome({
     status: "error",

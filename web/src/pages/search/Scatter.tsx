@@ -18,9 +18,9 @@ interface Point {
   radius: number;
 }
 
-/** How near the mouse must come to a point, in CSS pixels. */
+/** Distance within which the pointer hits a point, in CSS pixels. */
 const REACH = 10;
-/** From mark to mark: close enough together that a phone shows two of any time. */
+/** Steps between labels, fine enough that a phone shows at least two. */
 const STEPS_SECONDS = [
   ...[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5],
   ...[1, 2, 5, 10, 15, 20, 30],
@@ -29,7 +29,10 @@ const STEPS_SECONDS = [
   ...[1, 2, 3, 5, 10, 15, 30, 60, 90, 180, 365].map((days) => days * 86_400),
 ];
 
-/** Duration over time: a point a trace. Click opens, dragging narrows the search. */
+/**
+ * Duration over time, one point for each trace. A click opens the trace; dragging narrows the
+ * search.
+ */
 export function Scatter(props: {
   traces: readonly TraceSummary[];
   from: number;
@@ -50,7 +53,7 @@ export function Scatter(props: {
           y: Math.max(1000, nano(trace.duration_nano)),
           radius: 2.5 + Math.min(6, Math.sqrt(trace.spans) * 0.45),
         }))
-        // uPlot wants x ascending; errors are drawn last, over the others.
+        // uPlot needs ascending x. Failed traces are drawn last, above the others.
         .sort((a, b) => a.x - b.x),
     [props.traces],
   );
@@ -116,7 +119,7 @@ export function Scatter(props: {
         height: parent.clientHeight,
         legend: { show: false },
         padding: [10, 16, 0, 0],
-        // Marks fall on whole hours of the zone that is shown.
+        // Labels are at whole hours of the displayed time zone.
         ...(zone === "utc" && {
           tzDate: (seconds: number) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
         }),
@@ -138,7 +141,8 @@ export function Scatter(props: {
             ticks: { show: false },
             size: 24,
             gap: 4,
-            // The longest label and air: below 10 seconds a time has milliseconds.
+            // The width of the longest label and some space. Below 10 seconds, times have
+            // milliseconds.
             space: (_, __, least, most) => (most - least < 10 ? 90 : 66),
             incrs: STEPS_SECONDS,
             values: (_, marks, __, ___, step) =>
@@ -256,7 +260,7 @@ function Tip({ point, left, top }: { point: Point; left: number; top: number }) 
   const zone = useZone();
   const { trace } = point;
   const root = rootOf(trace);
-  // 58 px of axis and 10 px of padding lie between the box and the plot.
+  // The axis takes 58 px and the padding 10 px between the box and the plot.
   const flipped = left > 700;
   return (
     <div
@@ -282,7 +286,7 @@ function data(points: readonly Point[]): uPlot.AlignedData {
   return [points.map((point) => point.x), points.map((point) => point.y)];
 }
 
-/** Whole powers of ten around all durations. */
+/** The range in whole powers of ten that contains all durations. */
 function decades(points: readonly Point[]): [number, number] {
   if (points.length === 0) return [1e6, 1e9];
   let least = Infinity;

@@ -51,7 +51,10 @@ export function SearchPage() {
   );
 }
 
-/** The picture shows less than was searched where more is not listed, or most of it is empty. */
+/**
+ * The start of the chart. It is later than the start of the search if not all traces are listed,
+ * or if most of the range is empty.
+ */
 function drawnFrom(from: number, to: number, oldest: number, olderEnd?: string | null): number {
   if (!olderEnd && oldest - from < (to - from) / 2) return from;
   const covered = Math.max(to - oldest, LEAST_DRAWN_MILLISECONDS);

@@ -3,7 +3,7 @@ import { formatRange, milliseconds } from "../../model/time";
 import type { Zone } from "../../model/time";
 import { SORTS } from "./question";
 
-/** What the order of a list holds for: of all, or of what could be looked at. */
+/** States what the order of a list covers: all traces, or only the examined ones. */
 export function coveredText(sort: Sort, covered: CoveredRange, now: number, zone: Zone): string {
   const range = formatRange(
     milliseconds(covered.start_unix_nano),

@@ -1,4 +1,4 @@
-/** What the search page's address asks for. */
+/** Reads the search from the page's address. */
 import type { SearchQuestion } from "../../api/queries";
 import type { Sort } from "../../api/types";
 import { readCondition } from "../../model/condition";
@@ -8,7 +8,7 @@ import { DEFAULT_START } from "../../model/time";
 export const LIMITS = ["20", "50", "100", "200", "500"] as const;
 export const DEFAULT_LIMIT = "100";
 
-/** The orders that the server knows, as people call them. */
+/** The orders that the server supports, with their display names. */
 export const SORTS: readonly [sort: Sort, name: string][] = [
   ["newest", "Newest"],
   ["slowest", "Slowest"],
@@ -49,8 +49,8 @@ export function asked(params: URLSearchParams): Asked {
 }
 
 /**
- * The same as the API wants it. Durations and conditions that are none are left
- * out: their fields show them red.
+ * The search as the API spells it. Invalid durations and conditions are left out; their fields are
+ * marked red.
  */
 export function question(a: Asked): SearchQuestion {
   return {
@@ -67,12 +67,12 @@ export function question(a: Asked): SearchQuestion {
   };
 }
 
-/** Whether anything but the time narrows the search. */
+/** Whether any filter other than the time range is set. */
 export function narrowed(a: Asked): boolean {
   return [a.service, a.operation, a.min, a.max, a.status, ...a.attributes].some(Boolean);
 }
 
-/** Removes all that narrows. */
+/** Removes all filters. */
 export const WIDE = {
   service: null,
   operation: null,

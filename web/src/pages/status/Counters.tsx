@@ -4,7 +4,7 @@ import { Prose } from "../../parts/Prose";
 
 const LEVELS = { fault: "broken", loss: "lost", info: "" } as const;
 
-/** What was counted: losses and faults in full, the rest folded away. */
+/** Counters: losses and faults in full, the others folded. */
 export function Counters({ counters }: { counters: readonly Counter[] }) {
   const grave = counters
     .filter((one) => one.level !== "info")

@@ -54,7 +54,7 @@ function Report({ status }: { status: Status }) {
   const zone = useZone();
   const { state } = status.agent;
   const reason = status.agent.state === "off" ? status.agent.reason : null;
-  // Agents on other machines have a card of their own, and all counters one table.
+  // Remote agents have a card of their own, and all counters are in one table.
   const { counters: _store, warnings: storeWarnings, ...store } = status.store;
   const { assembly, ...server } = status.server;
   const { clocks, counters: _assembly, ...assembled } = assembly;
@@ -63,7 +63,7 @@ function Report({ status }: { status: Status }) {
   const grave = new Set(
     status.counters.filter((one) => one.level !== "info").map((one) => one.name),
   );
-  // What a counter below tells in full is not told twice.
+  // A warning is left out if a counter in the table below says the same.
   const notices = warnings.filter(
     (warning) =>
       !status.counters.some(
@@ -130,7 +130,7 @@ function Report({ status }: { status: Status }) {
   );
 }
 
-/** What the agent of the server's process reports about itself, besides its counters. */
+/** What the agent in the server's process reports about itself, without its counters. */
 function agentFacts(agent: Agent): object {
   if (agent.state !== "running") return {};
   const { state: _state, counters: _counters, hook, ...facts } = agent;

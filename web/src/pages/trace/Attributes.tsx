@@ -1,7 +1,7 @@
 import type { Attribute } from "../../api/types";
 import { Copy } from "../../parts/Copy";
 
-/** Longer texts get a box of their own to scroll in. */
+/** Longer texts are shown in a box that scrolls. */
 const LONG = 400;
 
 function textOf(value: unknown): string {
@@ -53,7 +53,7 @@ function Value({ text }: { text: string }) {
   return text.length > LONG || text.includes("\n") ? <span className="long">{text}</span> : text;
 }
 
-/** A resource as pairs, whether it came as an object or as its JSON text. */
+/** A resource as pairs. It may arrive as an object or as JSON text. */
 export function resourceOf(
   resource: string | Record<string, unknown> | undefined,
 ): [string, unknown][] {

@@ -16,10 +16,10 @@ import { Link } from "../../app/router";
 import { AttributeTable, Pairs, resourceOf } from "./Attributes";
 import { select } from "./state";
 
-/** Children listed in the details; the tree has all. */
+/** Children that are listed in the details. The tree shows all. */
 const MOST_CHILDREN = 12;
 
-/** Everything that is known about a span. */
+/** All fields of a span. */
 export function Details(props: { tree: Tree; span: Span; onSelect: (id: string) => void }) {
   const { tree, span } = props;
   const serviceStyle = useServiceStyle();
@@ -195,7 +195,7 @@ function Evidence({ said }: { said: Explanation }) {
   );
 }
 
-/** The span above or one below; one that is not here yet is fetched by the click. */
+/** A link to the parent or a child. A span that is not loaded is fetched on click. */
 function Relative(props: { id: string; tree: Tree; mark: string; onSelect: (id: string) => void }) {
   const span = props.tree.spans.get(props.id);
   return (
@@ -219,7 +219,7 @@ function Relative(props: { id: string; tree: Tree; mark: string; onSelect: (id: 
   );
 }
 
-/** What the kernel saw of the connection. */
+/** TCP measurements of the connection from the kernel. */
 function Network(props: { tree: Tree; span: Span; parent: Span | null }) {
   const { tree, span, parent } = props;
   const client = span.capture === "client-process" ? span : parent;

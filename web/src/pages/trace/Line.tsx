@@ -9,7 +9,7 @@ import type { Row, Tree } from "../../model/tree";
 import { CaptureTag } from "../../parts/CaptureTag";
 
 export const LINE_HEIGHT = 26;
-/** Indentation guides that are drawn; deeper levels keep only the last ones. */
+/** Indentation guides that are drawn. Deeper levels draw only the innermost ones. */
 const MOST_GUIDES = 40;
 
 export interface LineProps {
@@ -17,9 +17,9 @@ export interface LineProps {
   rows: readonly Row[];
   at: number;
   top: number;
-  /** Pixels of indentation a level. */
+  /** Pixels of indentation for each level. */
   indent: number;
-  /** Nanoseconds from the trace's start at the left and the right edge. */
+  /** Nanoseconds from the trace's start at the left and right edges. */
   from: number;
   to: number;
   selected: boolean;
@@ -27,14 +27,14 @@ export interface LineProps {
   onToggle: (id: string) => void;
 }
 
-/** One line of the waterfall: a span, or both sides of a hop. */
+/** One line of the waterfall: a span, or both sides of a call. */
 export const Line = memo(function Line(props: LineProps) {
   const row = props.rows[props.at]!;
   const { span, server } = row;
   const serviceStyle = useServiceStyle();
   const shown = server ?? span;
   const failed = failedRow(row);
-  // Of a hop, the side that answered knows better.
+  // The side that answered knows the outcome better.
   const ended = [server, span].flatMap((side) => (side ? [outcome(side)] : []));
   const { code, text } = ended.find((one) => one.failed) ?? ended[0]!;
   const unknown = !failed && ended.some((one) => one.unknown);
@@ -67,7 +67,7 @@ export const Line = memo(function Line(props: LineProps) {
             type="button"
             className="twisty"
             tabIndex={-1}
-            // The arrow keys do the same; the line is named by what stands in it.
+            // Hidden from screen readers: the arrow keys do the same, and the line's text names it.
             aria-hidden="true"
             title={row.closed ? "Expand" : "Collapse"}
             onClick={(event) => {
@@ -136,7 +136,7 @@ export const Line = memo(function Line(props: LineProps) {
   );
 });
 
-/** Lines from the parent down to this one: solid where the link is certain. */
+/** Connecting lines from the parent to this line: solid if the link is certain. */
 function Connectors(props: LineProps & { row: Row; title: string }) {
   const { row, rows, indent } = props;
   const width = 14 + row.level * indent;
@@ -154,7 +154,7 @@ function Connectors(props: LineProps & { row: Row; title: string }) {
       <path d={down.join("")} />
       {row.level > 0 && (
         <>
-          {/* The stem belongs to all siblings; only the branch tells of this link. */}
+          {/* The stem belongs to all siblings. Only the branch shows the certainty of this link. */}
           <path d={`M${x(row.level)} 0V${row.last ? middle : LINE_HEIGHT}`} />
           <path
             className={row.link === "guess" ? "guess" : "own"}
@@ -184,9 +184,9 @@ function Bars(props: LineProps & { row: Row }) {
     ? `${formatDuration(length)} · net ${formatDuration(row.networkNano)}`
     : formatDuration(length);
   const shown = { left: Math.max(0, left), right: Math.min(100, right) };
-  // A short text fits behind the lane's end; a longer one needs some of the lane.
+  // A short text fits after the end of the lane. A longer one needs part of the lane.
   const fits = shown.right < (server ? 86 : 100.01);
-  // A bar from 1970 until now would cover the lane and mean nothing.
+  // A bar from 1970 until now would fill the lane and mean nothing.
   const elsewhere = isElsewhere(span);
   if (right < 0 || left > 100 || elsewhere) {
     const before = elsewhere ? left < 0 : right < 0;
@@ -233,7 +233,7 @@ function Bars(props: LineProps & { row: Row }) {
   );
 }
 
-/** The server's side of a hop, as far as it lies in view; figures in per cent. */
+/** The visible part of the server's side of a call, in per cent. */
 function Inner({ from, length }: { from: number; length: number }) {
   const left = Math.min(100, Math.max(0, from));
   const right = Math.min(100, Math.max(0, from + length));

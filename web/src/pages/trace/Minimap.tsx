@@ -10,7 +10,7 @@ import type { Tree } from "../../model/tree";
 import { setZoom, WHOLE } from "./state";
 import type { Shown } from "./state";
 
-/** The whole trace in a strip: drag to look closer, double click for all. */
+/** The whole trace in a narrow strip. Dragging zooms in; a double click resets. */
 export function Minimap({ tree, zoom }: { tree: Tree; zoom: Shown["zoom"] }) {
   const theme = useTheme();
   const serviceHex = useServiceHex();
@@ -27,7 +27,7 @@ export function Minimap({ tree, zoom }: { tree: Tree; zoom: Shown["zoom"] }) {
       if (!context) return;
       const { spans } = tree.trace;
       const pad = 4 * ratio;
-      // Of a part of the trace, what is not here stays empty.
+      // If only part of the trace is loaded, the rest of the strip stays empty.
       const { first, span_count: count } = tree.trace;
       const step = (height - 2 * pad) / Math.max(1, count);
       const thick = Math.max(ratio, Math.min(4 * ratio, step * 0.8));
@@ -42,7 +42,7 @@ export function Minimap({ tree, zoom }: { tree: Tree; zoom: Shown["zoom"] }) {
           Math.max(least, thick),
         );
       };
-      // Failures are few, and are seen among ten thousand.
+      // Failures are few, so they are drawn on top to be visible among ten thousand spans.
       const failed: [Span, number][] = [];
       spans.forEach((span, at) => {
         if (isElsewhere(span)) return;

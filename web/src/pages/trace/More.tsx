@@ -1,7 +1,7 @@
 import type { TracePage } from "../../api/types";
 import { formatCount } from "../../model/number";
 
-/** How to get the spans that are not here yet; null where there are none. */
+/** Loads spans that are not loaded yet; null if there are none. */
 export interface More {
   busy: boolean;
   failed: boolean;
@@ -9,7 +9,7 @@ export interface More {
   before: (() => void) | null;
 }
 
-/** Which of the trace's spans are here; scrolling fetches the others. */
+/** Shows which spans of the trace are loaded. Scrolling loads the others. */
 export function Progress(props: {
   trace: TracePage;
   more: More;

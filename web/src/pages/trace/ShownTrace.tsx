@@ -14,7 +14,7 @@ import { TraceHead } from "./TraceHead";
 import { TraceTools } from "./TraceTools";
 import { Waterfall } from "./Waterfall";
 
-/** A filter looks through so many spans by itself; then it asks. */
+/** A filter loads up to this many spans by itself. It then asks. */
 const MOST_FILTERED = 100_000;
 
 export function ShownTrace(props: {
@@ -29,7 +29,7 @@ export function ShownTrace(props: {
   const shown = useMemo(() => readShown(params), [params]);
   const tree = useMemo(() => index(trace, shown.aligned), [trace, shown.aligned]);
   const find = useRef<HTMLInputElement>(null);
-  // Collapsed spans live here; the address has them too, as far as it can hold them.
+  // The collapsed spans. The address has them too, as far as they fit.
   const [closed, setClosed] = useState(shown.closed);
   const filter = useDeferredValue(shown.filter);
   const rows = useMemo(
@@ -48,7 +48,7 @@ export function ShownTrace(props: {
     },
     [closed, close],
   );
-  // A page opened by the id of a span shows that span.
+  // If the address has a span's id instead of a trace's, that span is selected.
   const selected = shown.selected ?? (tree.spans.has(props.asked) ? props.asked : null);
   const at = rows.findIndex(
     (row) => row.span.span_id === selected || row.server?.span_id === selected,
@@ -57,7 +57,7 @@ export function ShownTrace(props: {
     const row = rows[Math.max(0, Math.min(rows.length - 1, at + by))];
     if (row) select(row.span.span_id);
   };
-  /** Shows a span although it is not here, or something above it is collapsed. */
+  /** Shows a span, even if it is not loaded or an ancestor is collapsed. */
   const reveal = (id: string) => {
     const above = ancestors(tree, id).filter((one) => closed.has(one));
     if (above.length > 0) close(new Set([...closed].filter((one) => !above.includes(one))));
@@ -83,7 +83,7 @@ export function ShownTrace(props: {
     e: () => {
       const found = rows.slice(at + 1).find(failedRow) ?? rows.find(failedRow);
       if (found) select(found.span.span_id);
-      // None is here, but there are some: the filter looks through the rest.
+      // No loaded span failed, but others did: the filter loads the rest.
       else if (trace.error_count > 0) setFilter("status:error");
     },
     ArrowLeft: () => {
@@ -98,11 +98,12 @@ export function ShownTrace(props: {
     },
   });
   const span = selected === null ? undefined : tree.spans.get(selected);
-  // A filter that looked at some spans only would say too little.
+  // A filter over only some of the spans would be misleading.
   const filtering = filter.trim() !== "";
   const stopped = filtering && trace.spans.length >= MOST_FILTERED;
   const { after, before, busy, failed } = more;
-  // Spans below a collapsed line make no new lines: fetching them all would show nothing.
+  // Spans below a collapsed line add no lines. Loading all of them would change nothing on the
+  // screen.
   const [tried, setTried] = useState(-1);
   const stalled = !busy && !filtering && tried === rows.length;
   const further = () => {

@@ -15,10 +15,10 @@ export function TraceHead(props: { tree: Tree; filter: string; missing: string |
   const { tree, filter } = props;
   const { trace } = tree;
   const zone = useZone();
-  // Of a page in the middle, the first span is not the trace's.
+  // The first span of a later page is not the trace's root.
   const root = trace.first === 0 ? trace.spans[0] : undefined;
   const errors = trace.error_count;
-  // Counted here: a part would be no answer.
+  // Counted only if all spans are loaded: the count of a part would be wrong.
   const doubtful = isWhole(trace) ? uncertain(trace) : 0;
   const nameless = trace.spans.length === 0 ? "A trace without spans" : `Trace ${trace.trace_id}`;
   return (
@@ -110,7 +110,7 @@ export function TraceHead(props: { tree: Tree; filter: string; missing: string |
   );
 }
 
-/** How the time is shared: each service's own time. */
+/** The own time of each service. */
 function Sums({ trace, filter }: { trace: TracePage; filter: string }) {
   const serviceStyle = useServiceStyle();
   const total = trace.services.reduce((sum, service) => sum + nano(service.busy_nano), 0) || 1;

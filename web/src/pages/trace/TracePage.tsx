@@ -13,7 +13,7 @@ import type { More } from "./More";
 export function TracePage({ id }: { id: string }) {
   const { params } = usePlace();
   const wanted = params.get("span");
-  // The span that the pages lie around; null: from the beginning.
+  // The span around which pages are loaded; null: from the beginning.
   const [around, setAround] = useState(wanted);
   const [missing, setMissing] = useState<string | null>(null);
   const trace = useTrace(id, around);
@@ -22,7 +22,7 @@ export function TracePage({ id }: { id: string }) {
     around !== null && trace.error instanceof ApiError && trace.error.status === 404
       ? around
       : null;
-  // The id of a span opens its trace; a large one is opened where the span is.
+  // The id of a span opens its trace. A large trace is opened at that span.
   const asked = wanted ?? (id.length === 16 && shown && !shown.trace_id.endsWith(id) ? id : null);
   const elsewhere =
     shown !== undefined &&

@@ -5,7 +5,7 @@ import { CaptureTag } from "../../parts/CaptureTag";
 import { setAligned, setFilter, setMerge } from "./state";
 import type { Shown } from "./state";
 
-/** What is shown of the trace, and what the signs mean. */
+/** Controls for the view of the trace, and the meaning of its symbols. */
 export function TraceTools(props: {
   trace: TracePage;
   shown: Shown;

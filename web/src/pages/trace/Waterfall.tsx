@@ -10,9 +10,9 @@ import type { More } from "./More";
 import type { Shown } from "./state";
 
 const KEY = "spanwise.tree-width";
-/** Levels are indented by this much, and by less where the trace is deep. */
+/** Indentation of each level in pixels; less if the trace is deep. */
 const INDENT = 15;
-/** So many lines before the end, the next are fetched. */
+/** The next page is loaded this many lines before the end. */
 const AHEAD = 200;
 
 export function Waterfall(props: {
@@ -22,7 +22,7 @@ export function Waterfall(props: {
   selected: string | null;
   visit: string;
   more: More;
-  /** The last lines are near, and there are more spans. */
+  /** Called near the last line if there are more spans. */
   onEnd: () => void;
   onSelect: (id: string) => void;
   onToggle: (id: string) => void;
@@ -60,15 +60,16 @@ export function Waterfall(props: {
       rows.findIndex((row) => row.span.span_id === selected || row.server?.span_id === selected),
     [rows, selected],
   );
-  // Who comes back finds it as it was left; who comes anew, the span that was asked for.
+  // After Back, the waterfall is scrolled as it was left. Otherwise it scrolls to the requested
+  // span.
   const restored = useRef(found(props.visit, "waterfall") !== undefined);
   useEffect(() => {
     if (restored.current) restored.current = false;
     else if (at >= 0) virtual.scrollToIndex(at, { align: "auto" });
-    // Only when the choice changes, or comes to be here: not whenever lines move.
+    // Runs only when the selection changes or is loaded, not whenever lines move.
   }, [selected, at >= 0]);
 
-  // Lines that come in before the first leave those in view where they are.
+  // Lines that are inserted above do not move the visible ones.
   const top = useRef(rows[0]?.span.span_id);
   useLayoutEffect(() => {
     const before = rows.findIndex((row) => row.span.span_id === top.current);

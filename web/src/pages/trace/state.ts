@@ -1,17 +1,17 @@
-/** What of a trace is shown, as its address says. */
+/** The view of a trace, as the page's address describes it. */
 import { setParams } from "../../app/router";
 
-/** More collapsed spans than these are not kept in the address. */
+/** More collapsed spans than this are not kept in the address. */
 const MOST_CLOSED = 60;
 
 export interface Shown {
   selected: string | null;
   filter: string;
   merge: boolean;
-  /** Whether hosts are drawn as if their clocks agreed. */
+  /** Whether times are corrected, as if the clocks of all hosts agreed. */
   aligned: boolean;
   closed: ReadonlySet<string>;
-  /** The part of the trace's time that is shown, as shares of it. */
+  /** The visible part of the trace's time, as fractions of its duration. */
   zoom: readonly [from: number, to: number];
 }
 
@@ -42,7 +42,7 @@ export function setZoom([from, to]: Shown["zoom"]): void {
   setParams({ zoom: whole ? null : `${text(from)}-${text(to)}` });
 }
 
-/** The address for these collapsed spans, or null where they are too many for one. */
+/** The collapsed spans as text for the address, or null if there are too many. */
 export function closedText(closed: ReadonlySet<string>): string | null {
   return closed.size > MOST_CLOSED ? null : [...closed].join(",");
 }

@@ -1,11 +1,10 @@
-//! Bytes to views of the messages, without a tree of objects: texts stay where
-//! they lie, and only arrays and maps among attributes are allocated.
+//! Decodes messages into views without building objects. Texts are not copied, and only arrays and
+//! maps in attributes are allocated.
 //!
-//! What is accepted, what is an error, and what repeated fields mean is as
-//! protobuf has it, and as prost does it (a property test holds the two
-//! together): of a repeated scalar the last counts, pieces of a message are
-//! merged, unknown fields are skipped, a known field of another type is an
-//! error. Groups are an error here, and skipped there.
+//! The rules are those of protobuf and prost, and a property test compares both decoders. Of a
+//! repeated scalar the last counts, pieces of a message are merged, unknown fields are skipped, and
+//! a known field with another wire type is an error. One difference: groups are an error here,
+//! while prost skips them.
 
 use super::collect::Limits;
 use super::keys::Keys;
@@ -14,10 +13,10 @@ use super::view::{EventView, LinkView, ResourceView, ScopeView, SpanView};
 use crate::protobuf::Payload::{Bytes, Fixed32, Fixed64, Varint};
 use crate::protobuf::{ReadError, Reader};
 
-/// Messages in messages, at most.
+/// Maximum depth of nested messages.
 const DEPTH: u32 = 100;
 
-/// What is left for the messages in a message of this depth.
+/// The remaining depth for nested messages.
 #[inline]
 fn inner(depth: u32) -> Result<u32, ReadError> {
     depth.checked_sub(1).ok_or(ReadError::Deep)
@@ -28,8 +27,7 @@ fn text<'a>(message: &'static str, number: u32, bytes: &'a [u8]) -> Result<&'a s
     std::str::from_utf8(bytes).map_err(|_| ReadError::Text { message, number })
 }
 
-/// Reads a `Span` into a view that is clear, as far as a span may have so many attributes, events
-/// and links.
+/// Decodes a `Span` into a clear view, up to the limits for attributes, events and links.
 pub(super) fn span<'a>(
     bytes: &'a [u8],
     view: &mut SpanView<'a>,
@@ -70,7 +68,7 @@ pub(super) fn span<'a>(
             }
             (14, Varint(count)) => view.dropped_links_count = count as u32,
             (15, Bytes(bytes)) => status(bytes, view)?,
-            // Flags: of the sampled bit a stored span says enough.
+            // Flags. The sampled bit is implied for stored spans.
             (16, Fixed32(_)) => {}
             (number @ 1..=16, _) => return Err(ReadError::Type { message: SPAN, number }),
             _ => {}
@@ -144,7 +142,7 @@ fn link<'a>(
     Ok(link)
 }
 
-/// Reads one piece of a `Resource` into what the pieces before it said.
+/// Decodes one piece of a `Resource` and merges it with earlier pieces.
 pub(super) fn resource<'a>(
     bytes: &'a [u8],
     view: &mut ResourceView<'a>,
@@ -160,14 +158,14 @@ pub(super) fn resource<'a>(
             }
             (2, Varint(count)) => view.dropped_attributes_count = count as u32,
             (number @ 1..=2, _) => return Err(ReadError::Type { message: RESOURCE, number }),
-            // Entity references among them.
+            // Includes entity references.
             _ => {}
         }
     }
     Ok(())
 }
 
-/// Reads one piece of an `InstrumentationScope`, as [`resource`].
+/// Decodes one piece of an `InstrumentationScope`, like [`resource`].
 pub(super) fn scope<'a>(
     bytes: &'a [u8],
     view: &mut ScopeView<'a>,
@@ -194,8 +192,8 @@ pub(super) fn scope<'a>(
 const KEY_VALUE: &str = "KeyValue";
 const ANY_VALUE: &str = "AnyValue";
 
-/// Key and value of a `KeyValue` as nearly all are: both there, once each, in
-/// their order, and of fewer than 128 bytes. Others are read field by field.
+/// Fast path for a `KeyValue` in the usual form: key and value once, in this order, and shorter
+/// than 128 bytes. Returns nothing for other forms.
 #[inline]
 fn plain_pair(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let [0x0a, length @ ..0x80, rest @ ..] = bytes else { return None };
@@ -204,8 +202,7 @@ fn plain_pair(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (value.len() == usize::from(*length)).then_some((key, value))
 }
 
-/// Bytes after their length, where that is written in one or two bytes, and what
-/// follows them.
+/// Length-prefixed bytes with a length of one or two bytes, and the rest.
 #[inline]
 pub(super) fn short_bytes(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     match bytes {
@@ -217,12 +214,12 @@ pub(super) fn short_bytes(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// Reads the `AnyValue` of a span's attribute.
+/// Decodes the `AnyValue` of a span's attribute.
 pub(super) fn value(bytes: &[u8]) -> Option<Value<'_>> {
     plain_value(bytes, DEPTH - 2).ok()
 }
 
-/// Reads an `AnyValue`, first as one of those that nearly all are.
+/// Decodes an `AnyValue`, with a fast path for the usual form.
 #[inline]
 fn plain_value(bytes: &[u8], depth: u32) -> Result<Value<'_>, ReadError> {
     match bytes {
@@ -239,7 +236,7 @@ fn plain_value(bytes: &[u8], depth: u32) -> Result<Value<'_>, ReadError> {
     }
 }
 
-/// Reads a `KeyValue`.
+/// Decodes a `KeyValue`.
 #[inline]
 fn pair<'a>(bytes: &'a [u8], keys: &mut Keys<'a>, depth: u32) -> Result<Pair<'a>, ReadError> {
     if let Some((key, value)) = plain_pair(bytes) {
@@ -258,7 +255,7 @@ fn pair<'a>(bytes: &'a [u8], keys: &mut Keys<'a>, depth: u32) -> Result<Pair<'a>
                     found.map_err(|_| ReadError::Text { message: KEY_VALUE, number: 1 })?;
             }
             (2, Bytes(bytes)) => merge_any(bytes, &mut any, inner(depth)?)?,
-            // An index into a table that only profiles carry.
+            // An index into a table that only profiles have.
             (3, Varint(_)) => {}
             (number @ 1..=3, _) => return Err(ReadError::Type { message: KEY_VALUE, number }),
             _ => {}
@@ -267,8 +264,8 @@ fn pair<'a>(bytes: &'a [u8], keys: &mut Keys<'a>, depth: u32) -> Result<Pair<'a>
     Ok(Pair { key, note, value: any.into() })
 }
 
-/// Reads a piece of an `AnyValue`: whatever it sets last counts, but pieces of
-/// one array or one map go on where it ended.
+/// Decodes a piece of an `AnyValue`. The last value counts, but pieces of one array or map are
+/// concatenated.
 #[inline]
 fn merge_any<'a>(bytes: &'a [u8], any: &mut Any<'a>, depth: u32) -> Result<(), ReadError> {
     let mut reader = Reader::new(bytes);

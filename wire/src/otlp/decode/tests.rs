@@ -1,5 +1,5 @@
-//! This decoder and prost's agree on messages of every shape: right and wrong,
-//! repeated and split, with fields that nobody knows.
+//! This decoder and prost agree on all kinds of messages: valid and invalid, repeated and split,
+//! and with unknown fields.
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -17,7 +17,7 @@ use super::super::collect::Limits;
 use super::super::keys::Keys;
 use super::super::view::{EventView, ResourceView, ScopeView, SpanView};
 
-/// A message of OTLP's.
+/// An OTLP message type.
 #[derive(Clone, Copy)]
 enum Kind {
     Span,
@@ -32,7 +32,7 @@ enum Kind {
     KeyValueList,
 }
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy)]
 enum Holds {
     Varint,
@@ -90,7 +90,7 @@ const fn fields(kind: Kind) -> &'static [(u32, Holds)] {
     }
 }
 
-/// Writes a message; one field of `rareness` is somehow wrong.
+/// Writes a message. On average, one field in `rareness` is invalid.
 fn write(random: &mut StdRng, kind: Kind, depth: u32, rareness: u32, into: &mut Vec<u8>) {
     let most = if depth == 0 { 12 } else { 4 };
     for _ in 0..random.random_range(0..=most) {
@@ -98,7 +98,7 @@ fn write(random: &mut StdRng, kind: Kind, depth: u32, rareness: u32, into: &mut 
         let (mut number, mut holds) = of[random.random_range(0..of.len())];
         if random.random_range(0..rareness) == 0 {
             match random.random_range(0..3) {
-                // Unknown to all of them.
+                // Unknown in all message types.
                 0 | 1 => {
                     number = random.random_range(17..5000);
                     holds = [Varint, Fixed64, Fixed32, Bytes][random.random_range(0..4)];
@@ -109,7 +109,7 @@ fn write(random: &mut StdRng, kind: Kind, depth: u32, rareness: u32, into: &mut 
         match holds {
             Varint => {
                 encode_varint(u64::from(number << 3), into);
-                // Of all lengths.
+                // Numbers of all lengths.
                 encode_varint(random.random::<u64>() >> random.random_range(0..64), into);
             }
             Fixed64 => {
@@ -141,8 +141,8 @@ fn write(random: &mut StdRng, kind: Kind, depth: u32, rareness: u32, into: &mut 
     }
 }
 
-/// A view's content as text: NaN is then equal to itself, and the order in
-/// which attributes of events and links were noted does not count.
+/// A view's content as text. NaN then equals itself, and the order of noted attributes of events
+/// and links does not matter.
 fn content(view: &SpanView<'_>) -> (String, Vec<String>, Vec<String>) {
     let events: Vec<_> = view
         .events
@@ -167,7 +167,7 @@ fn content(view: &SpanView<'_>) -> (String, Vec<String>, Vec<String>) {
     (format!("{plain:?}"), events, links)
 }
 
-/// How often both said yes, and both said no.
+/// How often both decoders accepted, and how often both rejected.
 #[derive(Default, Debug)]
 struct Verdicts {
     yes: Cell<u32>,
@@ -231,7 +231,7 @@ fn both_decoders_agree_on_messages_of_every_shape() {
     proptest!(config, |(seed: u64, rareness in prop::sample::select(vec![8_u32, 60, 1_000]))| {
         check_all(&verdicts, seed, rareness)?;
     });
-    // Neither kind of answer may be the rare one, or little would be shown.
+    // Both results must be frequent, or the test would show little.
     assert!(verdicts.yes.get() > 3_000 && verdicts.no.get() > 500, "{verdicts:?}");
 }
 
@@ -240,8 +240,7 @@ fn both_decoders_end_at_the_same_depth() {
     let deep = |levels: usize, array: bool| {
         let mut value = Vec::new();
         for _ in 0..levels {
-            // An AnyValue in an ArrayValue in an AnyValue, or with a KeyValue
-            // between them in a KeyValueList.
+            // An AnyValue in an ArrayValue in an AnyValue, or in a KeyValue of a KeyValueList.
             let wraps: &[u8] = if array { &[0x0a, 0x2a] } else { &[0x12, 0x0a, 0x32] };
             for tag in wraps {
                 let length = value.len();

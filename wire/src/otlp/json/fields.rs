@@ -1,4 +1,4 @@
-//! The fields of an object as they lie in the text, not yet read.
+//! The undecoded fields of a JSON object.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub(super) struct Name {
 }
 
 impl Name {
-    /// The name as it was written, as far as an answer should repeat it.
+    /// The original name, shortened for messages.
     pub(super) fn short(&self) -> String {
         const CHARACTERS: usize = 64;
         self.written
@@ -26,11 +26,11 @@ impl Name {
     }
 }
 
-/// All fields of an object in their order; none of `null`.
+/// All fields of an object in order. Empty for `null`.
 pub(super) struct Fields<'a>(pub(super) Vec<(Name, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
-    /// The last of this plain name, read.
+    /// Decodes the last field with this plain name.
     pub(super) fn get<T: Deserialize<'a>>(
         &self,
         name: &str,
@@ -70,7 +70,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     }
 }
 
-/// The parts of a list; `null` is the empty one.
+/// The items of a list. `null` is an empty list.
 pub(super) fn list<'a>(
     raw: &'a RawValue,
     place: &dyn Fn() -> String,

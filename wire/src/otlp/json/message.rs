@@ -1,4 +1,4 @@
-//! The inner messages of OTLP/JSON, turned into the protobuf ones.
+//! Converts the inner messages of OTLP/JSON to protobuf messages.
 
 use opentelemetry_proto::tonic::common::v1::{InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -29,7 +29,7 @@ pub(super) struct JsonScope {
     attributes: Vec<KeyValue>,
 }
 
-/// What tells a span from others.
+/// Identifies a span.
 #[derive(Deserialize, Default, PartialEq, Eq, Hash)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct JsonIds {
@@ -108,7 +108,7 @@ struct JsonStatus {
     message: String,
     #[serde(deserialize_with = "status_code")]
     code: i32,
-    /// Of OTLP 0.x: anything but zero is an error, where nothing newer says otherwise.
+    /// From OTLP 0.x: any value but zero is an error, unless a newer field says otherwise.
     #[serde(rename = "deprecatedCode", alias = "deprecated_code")]
     old_code: Option<serde_json::Value>,
 }

@@ -1,10 +1,8 @@
-//! OTLP/JSON: protobuf's JSON with hexadecimal ids (OTLP specification,
-//! "JSON Protobuf Encoding").
+//! OTLP/JSON: protobuf's JSON with hexadecimal ids (OTLP specification, "JSON Protobuf Encoding").
 //!
-//! More is accepted than the specification demands: snake_case names, numbers
-//! as texts and texts as numbers, enumerations by name, `null` for "not set",
-//! and what OTLP 0.x had (`instrumentationLibrarySpans`). Unknown names are
-//! ignored, but where spans could be: those are counted as rejected.
+//! Variations are accepted: snake_case names, numbers as texts and texts as numbers, enumerations
+//! by name, `null` for unset fields, and names of OTLP 0.x (`instrumentationLibrarySpans`). Unknown
+//! names are ignored, unless their values may contain spans. Such spans are counted as rejected.
 
 mod fields;
 mod message;
@@ -28,13 +26,13 @@ use crate::mistaken::{MeantFor, Taken, with_hint};
 use fields::{Fields, list};
 use message::{JsonIds, JsonResource, JsonScope, JsonSpan};
 
-/// Other signals, by the plain names of their lists.
+/// The plain names of other signals' lists.
 const OTHER_SIGNALS: [&str; 3] = ["resourcelogs", "resourcemetrics", "resourceprofiles"];
 
-/// Reads an `ExportTraceServiceRequest` in JSON.
+/// Decodes an `ExportTraceServiceRequest` in JSON.
 ///
 /// # Errors
-/// As [`super::decode_protobuf`].
+/// Like [`super::decode_protobuf`].
 pub fn decode_json(body: &[u8], limits: &Limits) -> Result<Decoded, OtlpError> {
     with_builder(|builder| decode_with(builder, body, limits))
 }
@@ -42,7 +40,7 @@ pub fn decode_json(body: &[u8], limits: &Limits) -> Result<Decoded, OtlpError> {
 fn decode_with(builder: &mut Builder, body: &[u8], limits: &Limits) -> Result<Decoded, OtlpError> {
     let mut collector = Collector::new(limits, builder);
     let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
-    // For fields `null` says that they are not set; a request is no field.
+    // `null` means an unset field, but a request is not a field.
     if text.trim_ascii() == b"null" {
         let reason = "it is `null`, not an object with `resourceSpans`";
         return Err(OtlpError::malformed("the request", reason));
@@ -84,7 +82,7 @@ fn decode_with(builder: &mut Builder, body: &[u8], limits: &Limits) -> Result<De
     Ok(decoded)
 }
 
-/// What to say of a body that is a list, or several documents.
+/// The error for a body that is a list or consists of several documents.
 fn as_lists_are(text: &[u8]) -> (&'static str, Option<MeantFor>) {
     let text = text.trim_ascii_start();
     if text.starts_with(b"[") {
@@ -119,7 +117,7 @@ fn resource_spans(
             }),
         }
     }
-    // When names changed, senders were free to write the same spans under both.
+    // During the renaming, senders could write the same spans under both names.
     let twice = if new.is_empty() || old.is_empty() { HashSet::new() } else { ids_of(&new) };
     for (index, raw) in new.into_iter().enumerate() {
         let place = || format!("{}.scopeSpans[{index}]", place());
@@ -192,7 +190,7 @@ fn ids(span: &RawValue) -> Option<JsonIds> {
     serde_json::from_str(span.get()).ok()
 }
 
-/// The ids of all spans of these scopes that can be read.
+/// The ids of all decodable spans in these scopes.
 fn ids_of(scopes: &[&RawValue]) -> HashSet<JsonIds> {
     fn spans<'a>(scope: &&'a RawValue) -> Vec<&'a RawValue> {
         let Ok(fields) = serde_json::from_str::<Fields<'a>>(scope.get()) else { return Vec::new() };

@@ -1,12 +1,12 @@
-//! Scalars of protobuf JSON, read as tolerantly as its specification asks
-//! ("ProtoJSON Format": either numbers or texts are accepted).
+//! Scalars of protobuf JSON. As its specification requires ("ProtoJSON Format"), both numbers and
+//! texts are accepted.
 
 use std::fmt;
 
 use opentelemetry_proto::tonic::trace::v1::{span::SpanKind, status::StatusCode};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-/// A JSON number, text, or nothing.
+/// A JSON number, a text, or null.
 pub(super) enum Scalar {
     Nothing,
     Unsigned(u64),
@@ -82,7 +82,7 @@ impl Scalar {
             #[expect(clippy::cast_precision_loss, reason = "that is what a double keeps")]
             Self::Signed(number) => Ok(number as f64),
             Self::Double(number) => Ok(number),
-            // Rust reads `NaN`, `Infinity` and `-Infinity` as ProtoJSON writes them.
+            // Rust parses `NaN`, `Infinity` and `-Infinity` as ProtoJSON writes them.
             Self::Text(text) => text
                 .trim()
                 .parse()
@@ -91,7 +91,7 @@ impl Scalar {
     }
 }
 
-/// A double that is a whole number and exact as such.
+/// The integer value of a double, if it is exact.
 fn whole(number: f64) -> Option<i128> {
     const EXACT: f64 = 18_446_744_073_709_551_616.0;
     #[expect(clippy::cast_possible_truncation, reason = "its range was checked")]
@@ -112,31 +112,31 @@ pub(super) fn unsigned32<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u
     in_range(Scalar::deserialize(deserializer)?.integer::<D::Error>()?)
 }
 
-/// A text; `null` is the empty one.
+/// A text. `null` is the empty text.
 pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A list; `null` is the empty one.
+/// A list. `null` is an empty list.
 pub(super) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// An id in hexadecimal digits of either case. A text that is none becomes one
-/// byte, which is no valid id: its span is rejected, and the others are not.
+/// An id in hexadecimal digits, upper or lower case. Other text becomes one byte, which is not a
+/// valid id. So only its span is rejected.
 pub(super) fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
     let text = text(deserializer)?;
     Ok(hex::decode(&text).unwrap_or_else(|_| vec![0]))
 }
 
-/// A span kind by number or name; an unknown one is unspecified.
+/// A span kind as number or name. An unknown one becomes unspecified.
 pub(super) fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
     enumeration(deserializer, |name| SpanKind::from_str_name(name).map(|kind| kind as i32))
 }
 
-/// A status code by number or name; an unknown one is unset.
+/// A status code as number or name. An unknown one becomes unset.
 pub(super) fn status_code<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
     enumeration(deserializer, |name| StatusCode::from_str_name(name).map(|code| code as i32))
 }

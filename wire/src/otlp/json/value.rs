@@ -1,5 +1,4 @@
-//! `AnyValue` and `KeyValue` of OTLP/JSON, read straight into the protobuf
-//! ones.
+//! Decodes `AnyValue` and `KeyValue` of OTLP/JSON directly to protobuf messages.
 
 use std::fmt;
 
@@ -12,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor
 
 use super::scalar::{Scalar, list, text};
 
-/// ProtoJSON takes both alphabets, with padding or without.
+/// ProtoJSON allows both alphabets, with and without padding.
 const LENIENT: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 const BASE64: GeneralPurpose = GeneralPurpose::new(&STANDARD, LENIENT);
@@ -35,7 +34,7 @@ struct Values<T> {
     values: Vec<T>,
 }
 
-/// The names that an `AnyValue` may have.
+/// The member names of an `AnyValue`.
 #[derive(serde::Deserialize)]
 enum Name {
     #[serde(rename = "stringValue", alias = "string_value")]
@@ -56,7 +55,7 @@ enum Name {
     Unknown,
 }
 
-/// The attributes of something; `null` for none.
+/// A list of attributes. `null` is an empty list.
 pub(super) fn key_values<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<KeyValue>, D::Error> {

@@ -1,4 +1,4 @@
-//! What is recognised is read as if it had been decoded.
+//! Recognised spans give the same rows as decoded ones.
 
 use std::ops::Range;
 
@@ -16,8 +16,7 @@ use super::super::Limits;
 use super::super::builders::Builder;
 use super::super::protobuf::decode_with;
 
-/// Keys of which values are shared, keys of which none is, and keys of both kinds
-/// that say something of the exchange.
+/// Keys with shared values, keys without, and keys of both kinds that describe the exchange.
 const KEYS: [&str; 12] = [
     "http.request.method",
     "http.response.status_code",
@@ -85,7 +84,7 @@ prop_compose! {
 }
 
 fn request(spans: Vec<Span>) -> Vec<u8> {
-    // Some in one scope, some in another.
+    // In two scopes.
     let at = spans.len() / 2;
     let scopes = [("one", &spans[..at]), ("two", &spans[at..])].map(|(name, spans)| {
         let scope = InstrumentationScope { name: name.to_owned(), ..Default::default() };
@@ -96,11 +95,11 @@ fn request(spans: Vec<Span>) -> Vec<u8> {
     ExportTraceServiceRequest { resource_spans: vec![part] }.encode_to_vec()
 }
 
-/// What the request says, or why it cannot be read.
+/// The content of the request, or the error.
 fn read(body: &[u8], builder: &mut Builder) -> Result<String, String> {
     let decoded = decode_with(builder, body, &Limits::default());
     let decoded = decoded.map_err(|error| {
-        // As rows are left where a request is given up.
+        // Leaves rows behind, as an abandoned request does.
         builder.rows.finish().unwrap();
         error.to_string()
     })?;

@@ -31,7 +31,7 @@ struct JsonSpan {
     binary_annotations: Option<Vec<JsonTag>>,
     #[serde(default)]
     debug: Option<bool>,
-    /// Only version 2 has it, and each of its spans.
+    /// Only version 2 has this member, in each span.
     #[serde(default)]
     local_endpoint: Option<IgnoredAny>,
 }
@@ -52,7 +52,7 @@ struct JsonTag {
     endpoint: Option<JsonEndpoint>,
 }
 
-/// Reads a list of spans.
+/// Decodes a list of spans.
 pub(in crate::zipkin) fn read(body: &[u8], spans: &mut Spans) -> Result<(), DecodeError> {
     each(body, spans, |span: JsonSpan, spans| {
         if span.local_endpoint.is_some() {

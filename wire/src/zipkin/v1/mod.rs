@@ -1,7 +1,6 @@
-//! Version 1, in which a span is a list of annotations, each with the endpoint
-//! that made it: the moments of an exchange have names of two letters, and both
-//! sides of it may stand in one span. It becomes one span of version 2 for each
-//! side.
+//! Version 1: a span is a list of annotations, each with the endpoint that made it. The events of
+//! an exchange have two-letter names, and both sides may be in one span. It becomes one version 2
+//! span for each side.
 
 pub(super) mod json;
 pub(super) mod thrift;
@@ -12,7 +11,7 @@ use super::Spans;
 use super::span::{Annotation, Endpoint, ZipkinSpan};
 use crate::rows::DecodeError;
 
-/// A span as it is written.
+/// A decoded span.
 #[derive(Debug)]
 struct V1Span {
     trace_id: TraceId,
@@ -41,7 +40,7 @@ struct V1Tag {
     endpoint: Option<Endpoint>,
 }
 
-/// One side of an exchange: its begin and end, as far as they were seen.
+/// One side of an exchange: its begin and end, if known.
 #[derive(Debug, Default)]
 struct Side {
     kind: Option<Kind>,
@@ -62,7 +61,7 @@ impl Side {
         self.begin.is_some() || self.end.is_some()
     }
 
-    /// Begin and end, as a time and a length.
+    /// Start and duration.
     fn times(&self) -> (Option<i64>, Option<i64>) {
         let micros = |moment: &Option<V1Annotation>| moment.as_ref().map(|m| m.timestamp_micros);
         match (micros(&self.begin), micros(&self.end)) {
@@ -72,8 +71,8 @@ impl Side {
     }
 }
 
-/// What the core annotations are called: the side, and whether it begins there.
-/// A consumer begins where the message came off the wire.
+/// The core annotations: the side, and whether it begins there. A consumer begins when the message
+/// was received.
 const CORE: [(&str, Kind, bool); 8] = [
     ("cs", Kind::Client, true),
     ("cr", Kind::Client, false),
@@ -85,7 +84,7 @@ const CORE: [(&str, Kind, bool); 8] = [
     ("mr", Kind::Consumer, false),
 ];
 
-/// Sorts a span's annotations and tags to its sides, and takes each side.
+/// Assigns a span's annotations and tags to its sides, and adds each side.
 fn take(span: V1Span, spans: &mut Spans) -> Result<(), DecodeError> {
     for side in sides(span) {
         spans.take(Ok(side))?;
@@ -113,7 +112,7 @@ fn sides(span: V1Span) -> Vec<ZipkinSpan> {
     let mut addresses = Addresses::default();
     let mut tags = Vec::new();
     for V1Tag { key, value, endpoint } in span.tags {
-        // Marked by a value of true, or by what old senders take for it.
+        // The value is true, or what old senders use for true.
         let address = match key.as_str() {
             "ca" => Some(&mut addresses.client),
             "sa" => Some(&mut addresses.server),
@@ -140,8 +139,7 @@ fn sides(span: V1Span) -> Vec<ZipkinSpan> {
     let mut made: Vec<ZipkinSpan> = seen
         .into_iter()
         .map(|side| {
-            // In a span of both sides, its own time is that of the side that
-            // began it.
+            // If the span has both sides, its own time is that of the side that began it.
             let joined = match side.kind {
                 Some(Kind::Server) => called,
                 Some(Kind::Consumer) => sent,
@@ -160,7 +158,7 @@ fn sides(span: V1Span) -> Vec<ZipkinSpan> {
                 duration_micros: own_length.or(length),
                 local: side.endpoint().cloned().unwrap_or_default(),
                 annotations: lone_end.map(V1Annotation::plain).into_iter().collect(),
-                // A tracer that did not begin a span does not tell its time.
+                // A tracer that did not begin the span does not report its time.
                 shared: joined
                     || (side.kind == Some(Kind::Server)
                         && side.begin.is_some()
@@ -177,7 +175,7 @@ fn sides(span: V1Span) -> Vec<ZipkinSpan> {
     for tag in tags {
         let side = side_at(&mut made, tag.endpoint.as_ref());
         if tag.key == "lc" && tag.value.as_str() == Some("") {
-            // Says only where a local span happened.
+            // Only says where a local span ran.
             continue;
         }
         side.tags.push((tag.key, tag.value));
@@ -191,8 +189,8 @@ impl V1Annotation {
     }
 }
 
-/// The side that an endpoint belongs to, by its service: tracers of one service
-/// may give several addresses. A side that has no endpoint yet takes it.
+/// The side of an endpoint, by service, since tracers of one service may report several addresses.
+/// A side without an endpoint takes it.
 fn side_at<'a>(sides: &'a mut [ZipkinSpan], endpoint: Option<&Endpoint>) -> &'a mut ZipkinSpan {
     let found = endpoint
         .and_then(|endpoint| sides.iter().position(|side| same_place(&side.local, endpoint)));
@@ -213,7 +211,7 @@ fn same_place(one: &Endpoint, other: &Endpoint) -> bool {
     }
 }
 
-/// The other ends, as a side's annotations name them.
+/// The other ends, according to a side's annotations.
 #[derive(Debug, Default)]
 struct Addresses {
     client: Option<Endpoint>,
@@ -240,7 +238,7 @@ impl Addresses {
                 continue;
             };
             side.remote = other.clone();
-            // Some tracers name the far end after themselves.
+            // Some tracers give the remote end their own name.
             if side.remote.service == side.local.service {
                 side.remote.service = None;
             }
@@ -248,7 +246,7 @@ impl Addresses {
     }
 }
 
-/// A span without core annotations: addresses are all that tells its side.
+/// A span without core annotations. Only addresses reveal its side.
 fn alone_between(span: &mut ZipkinSpan, addresses: Addresses) {
     match addresses {
         Addresses { client: Some(client), server: Some(server), .. } => {
@@ -298,9 +296,9 @@ mod tests {
         }
     }
 
-    type Told = (Option<Kind>, String, Option<i64>, Option<i64>, bool, Option<u16>);
+    type SideSummary = (Option<Kind>, String, Option<i64>, Option<i64>, bool, Option<u16>);
 
-    fn told(span: V1Span) -> Vec<Told> {
+    fn told(span: V1Span) -> Vec<SideSummary> {
         let tell = |side: ZipkinSpan| {
             let service = side.local.service.unwrap_or_default();
             let times = (side.timestamp_micros, side.duration_micros);
@@ -358,11 +356,11 @@ mod tests {
     #[test]
     fn what_is_half_said_is_kept() {
         let front = at("front", 0);
-        // The response was seen, the request was not.
+        // Only the response was recorded.
         let made = sides(span(vec![annotation(90, "cr", front.clone())], vec![]));
         assert_eq!(made[0].annotations[0].value, "cr");
         assert_eq!((made[0].kind, made[0].timestamp_micros), (Some(Kind::Client), None));
-        // A second begin, an end of nobody, and an annotation.
+        // A second begin, an end without a side, and an annotation.
         let annotations = vec![
             annotation(1, "cs", front.clone()),
             annotation(2, "cs", front.clone()),
@@ -374,7 +372,7 @@ mod tests {
         assert_eq!(values, ["cs", "retry"]);
         assert_eq!((made[0].timestamp_micros, made[0].duration_micros), (Some(1), Some(2)));
         assert_eq!(made[0].tags.len(), 2);
-        // No annotation at all.
+        // No annotations.
         assert_eq!(told(span(vec![], vec![tag("x", front)])).len(), 1);
     }
 

@@ -11,17 +11,17 @@ use crate::thrift::{LastField, Protocol, Reader, ThriftError, Type};
 use crate::zipkin::Spans;
 use crate::zipkin::span::Endpoint;
 
-/// Reads a list of spans: a bare thrift list in the binary protocol.
+/// Decodes a list of spans: a Thrift list in the binary protocol without a header.
 pub(in crate::zipkin) fn read(body: &[u8], spans: &mut Spans) -> Result<(), DecodeError> {
     let reader = Reader::new(Protocol::Binary, body);
     let malformed = |error| DecodeError::malformed(spans.rows.format(), "the list", error);
-    // All of it is seen to be thrift before anything of it is taken: past a
-    // damaged span the next one cannot be found.
+    // Checks that everything is valid Thrift before any span is added, because the span after a
+    // damaged one cannot be found.
     reader.clone().skip(Type::List).map_err(malformed)?;
     read_list(reader, spans)
 }
 
-/// Takes the spans of a list that has been seen to be one.
+/// Adds the spans of a list that has been checked to be valid.
 pub(crate) fn read_list(mut reader: Reader<'_>, spans: &mut Spans) -> Result<(), DecodeError> {
     let format = spans.rows.format();
     let malformed = |index: usize| {
@@ -114,8 +114,7 @@ fn tag(reader: &mut Reader<'_>) -> Result<V1Tag, ThriftError> {
     Ok(V1Tag { key, value: attribute_value(kind, value), endpoint: at })
 }
 
-/// A value by its `AnnotationType`; one that is not as long as its type is kept
-/// as bytes.
+/// A value according to its `AnnotationType`. If the length does not match, it is stored as bytes.
 fn attribute_value(kind: i32, value: &[u8]) -> AttributeValue {
     let bytes = || AttributeValue::Bytes(STANDARD.encode(value));
     let int = |number: Option<i64>| number.map_or_else(bytes, AttributeValue::Int);
@@ -141,7 +140,7 @@ fn endpoint(reader: &mut Reader<'_>) -> Result<Endpoint, ThriftError> {
     while let Some(field) = reader.field(&mut last)? {
         match (field.id, field.kind) {
             (1, Type::I32) => ipv4 = reader.i32()?,
-            // Ports past 32,767 are negative here.
+            // Ports above 32,767 are negative here.
             (2, Type::I16) => port = Some(reader.i16()?.cast_unsigned().into()),
             (3, Type::Binary) => service = Some(reader.text()?),
             (4, Type::Binary) => ipv6 = reader.bytes()?,

@@ -1,5 +1,5 @@
-// A backend, a service that calls it in as many ways as there are, and a load. Every
-// request has a token in its path, which the calls that are made for it have, too.
+// A backend, a service that calls it in all possible ways, and a load generator. Every request has
+// a token in its path, and so do its calls.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// CALLS is how many calls are made for each request.
+// CALLS is the number of calls for each request.
 const CALLS = 3
 
 func client(kind string, connections int) *http.Client {
@@ -38,8 +38,7 @@ func get(client *http.Client, url string) {
 	response.Body.Close()
 }
 
-// serve listens on a port, with TLS where the kind says so, and the versions of HTTP
-// that it names.
+// serve listens on a port, with TLS if the kind says so, and with the HTTP versions that it names.
 func serve(port, kind string, handler http.HandlerFunc) {
 	server := &http.Server{Addr: "127.0.0.1:" + port, Handler: handler}
 	if !strings.Contains(kind, "h2") {

@@ -1,5 +1,5 @@
-// The same over gRPC: a backend, a service that calls it over one connection, and a load.
-// Every method's name is a token, which the names of the calls made for it begin with.
+// The same over gRPC: a backend, a service that calls it over one connection, and a load generator.
+// Every method's name is a token, and the names of its calls begin with it.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// CALLS is how many calls are made for each request.
+// CALLS is the number of calls for each request.
 const CALLS = 3
 
 func fail(err error) {
@@ -67,7 +67,7 @@ func stream(connection *grpc.ClientConn, method string) {
 	}
 }
 
-// serve answers every method; what comes before the answer is done by handle.
+// serve answers every method after running handle.
 func serve(port, kind string, handle func(service, method string)) {
 	options := []grpc.ServerOption{grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
 		method, _ := grpc.MethodFromServerStream(s)

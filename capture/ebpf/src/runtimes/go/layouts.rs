@@ -1,5 +1,5 @@
-//! Where fields of Go's runtime, of net/http and of gRPC are, by their versions, in bytes.
-//! What is not listed has not been looked at.
+//! Offsets of fields in Go's runtime, in net/http and in gRPC, by version, in bytes. Versions that
+//! are not listed have not been examined.
 
 /// Fields of `runtime.g` and `runtime.m` (`runtime/runtime2.go`), and of
 /// `net/http.persistConn` (`net/http/transport.go`).
@@ -12,7 +12,7 @@ pub(super) struct Runtime {
     pub(super) persist_conn: i32,
 }
 
-/// By the first minor version of Go 1 that has it.
+/// By the first minor version of Go 1 with this layout.
 const RUNTIMES: &[(u32, Runtime)] = &[
     (21, Runtime { goid: 152, parent_goid: 272, m: 48, curg: 192, persist_conn: 80 }),
     (23, Runtime { goid: 160, parent_goid: 280, m: 48, curg: 192, persist_conn: 80 }),
@@ -20,10 +20,10 @@ const RUNTIMES: &[(u32, Runtime)] = &[
     (26, Runtime { goid: 152, parent_goid: 280, m: 48, curg: 184, persist_conn: 80 }),
 ];
 
-/// The first version that is none of these.
+/// The first version that has not been examined.
 const RUNTIMES_END: u32 = 27;
 
-/// That of a version as `go1.MINOR` and whatever follows.
+/// The layout of a version, given as `go1.MINOR` with any suffix.
 pub(super) fn runtime(version: &str) -> Option<Runtime> {
     let (minor, _) = number(version.strip_prefix("go1.")?)?;
     if minor >= RUNTIMES_END {
@@ -38,19 +38,19 @@ pub(super) fn runtime(version: &str) -> Option<Runtime> {
 pub(super) struct Grpc {
     /// The stream's number.
     pub(super) number: i32,
-    /// What is handed around begins with the address of the stream.
+    /// The object begins with a pointer to the stream.
     pub(super) indirect: bool,
-    /// Of a client's stream: its transport.
+    /// In a client's stream: its transport.
     pub(super) client: i32,
-    /// Of the transports: the net.Conn.
+    /// In the transports: the net.Conn.
     pub(super) client_conn: i32,
     pub(super) server_conn: i32,
 }
 
-/// The first version that is none of these.
+/// The first version that has not been examined.
 const GRPC_END: u32 = 86;
 
-/// By the first version of gRPC 1 that has it, minor and patch.
+/// By the first version of gRPC 1 with this layout, minor and patch.
 const GRPCS: &[((u32, u32), Grpc)] = &[
     ((53, 0), Grpc { number: 0, indirect: false, client: 24, client_conn: 136, server_conn: 32 }),
     ((58, 0), Grpc { number: 0, indirect: false, client: 24, client_conn: 128, server_conn: 32 }),
@@ -67,8 +67,8 @@ const GRPCS: &[((u32, u32), Grpc)] = &[
     ),
 ];
 
-/// That of a version as `v1.MINOR.PATCH`. Versions in between, made from a commit
-/// (`v1.MINOR.PATCH-0.DATE-HASH`), are not known.
+/// The layout of a version, given as `v1.MINOR.PATCH`. Versions of single commits
+/// (`v1.MINOR.PATCH-0.DATE-HASH`) are not supported.
 pub(super) fn grpc(version: &str) -> Option<Grpc> {
     let (minor, rest) = number(version.strip_prefix("v1.")?)?;
     let (patch, rest) = number(rest.strip_prefix('.')?)?;
@@ -79,7 +79,7 @@ pub(super) fn grpc(version: &str) -> Option<Grpc> {
     found.map(|(_, grpc)| *grpc)
 }
 
-/// The number that a text begins with, and what follows.
+/// The number at the start of a text, and the rest.
 fn number(text: &str) -> Option<(u32, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, rest) = text.split_at(end);

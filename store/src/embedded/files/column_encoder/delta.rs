@@ -1,5 +1,5 @@
-//! Differences of neighbours in as few bits as the largest of some needs (Parquet
-//! format, Encodings, `DELTA_BINARY_PACKED`).
+//! Delta encoding: differences between neighbours, bit-packed for each miniblock (Parquet format,
+//! Encodings, `DELTA_BINARY_PACKED`).
 
 use super::hybrid::{put_packed, put_varint, put_zigzag};
 
@@ -7,13 +7,13 @@ const BLOCK: usize = 128;
 const MINIBLOCKS: usize = 4;
 const MINIBLOCK: usize = BLOCK / MINIBLOCKS;
 
-/// Appends numbers of so many bytes each, four or eight.
+/// Appends numbers; `bytes` is the size of each, four or eight.
 pub(super) fn put(numbers: &[i64], bytes: usize, to: &mut Vec<u8>) {
     for head in [BLOCK, MINIBLOCKS, numbers.len()] {
         put_varint(head as u64, to);
     }
     put_zigzag(numbers.first().copied().unwrap_or(0), to);
-    // A difference that does not fit wraps, in as many bits as the numbers have.
+    // Differences wrap around at the size of the numbers.
     let wrapped = |number: i64| if bytes == 4 { i64::from(number as i32) } else { number };
     let unsigned = |number: i64| {
         if bytes == 4 { u64::from(number as u32) } else { number.cast_unsigned() }

@@ -1,14 +1,14 @@
-//! The distinct values of a column, which its pages refer to by number.
+//! The dictionary of a column: its distinct values, which pages refer to by number.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-/// See the module.
+/// A dictionary. See the module's description.
 #[derive(Debug, Default)]
 pub(super) struct Dictionary {
-    /// By hashes of values their numbers.
+    /// Numbers of values, by the values' hashes.
     numbers: HashTable<(u64, u32)>,
-    /// Where each value ends.
+    /// The end of each value in `bytes`.
     ends: Vec<usize>,
     /// The values, encoded as in a page.
     pub(super) bytes: Vec<u8>,
@@ -19,7 +19,7 @@ impl Dictionary {
         self.ends.len()
     }
 
-    /// The number of a value that has this hash.
+    /// The number of a value with this hash. A new value is added.
     pub(super) fn number(&mut self, hash: u64, value: &[u8]) -> u32 {
         let Self { numbers, ends, bytes } = self;
         let of = |number: u32| {
@@ -31,7 +31,7 @@ impl Dictionary {
         match numbers.entry(hash, is_it, |known| known.0) {
             Entry::Occupied(known) => known.get().1,
             Entry::Vacant(place) => {
-                // Fewer than rows of a row group.
+                // At most the number of rows in a row group.
                 let number = ends.len() as u32;
                 place.insert((hash, number));
                 bytes.extend_from_slice(value);
@@ -41,14 +41,14 @@ impl Dictionary {
         }
     }
 
-    /// Forgets all but the first values.
+    /// Removes all but the first values.
     pub(super) fn truncate(&mut self, len: usize) {
         self.numbers.retain(|known| (known.1 as usize) < len);
         self.ends.truncate(len);
         self.bytes.truncate(self.ends.last().copied().unwrap_or(0));
     }
 
-    /// Bits that the numbers of its values need.
+    /// Bits for the numbers of its values.
     pub(super) fn width(&self) -> u32 {
         let greatest = self.len().saturating_sub(1);
         usize::BITS - greatest.leading_zeros()

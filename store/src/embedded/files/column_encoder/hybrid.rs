@@ -1,13 +1,12 @@
-//! Small numbers as runs of equal ones and as packed bits, mixed (Parquet format,
-//! Encodings, "RLE / Bit-Packing Hybrid"): which rows have a value, and numbers of
-//! words of a dictionary.
+//! Small numbers as a mix of runs and bit-packed groups (Parquet format, Encodings, "RLE /
+//! Bit-Packing Hybrid"). Used for definition levels and dictionary indexes.
 
-/// Packed bits are so many numbers together, or a multiple.
+/// Bit-packed numbers come in groups of this size.
 const GROUP: usize = 8;
-/// Groups of bits that are all alike are a run where there are so many.
+/// This many groups of equal bits become a run.
 const LEAST_EQUAL_GROUPS: usize = 4;
 
-/// Appends a number in as many bytes as it needs, seven bits each (ULEB128).
+/// Appends a number with seven bits in each byte (ULEB128).
 pub(super) fn put_varint(mut number: u64, to: &mut Vec<u8>) {
     while number >= 0x80 {
         to.push(number as u8 | 0x80);
@@ -16,7 +15,7 @@ pub(super) fn put_varint(mut number: u64, to: &mut Vec<u8>) {
     to.push(number as u8);
 }
 
-/// The same of a number that may be negative.
+/// Appends a number that may be negative (zigzag encoding).
 pub(super) fn put_zigzag(number: i64, to: &mut Vec<u8>) {
     put_varint((number << 1 ^ number >> 63).cast_unsigned(), to);
 }
@@ -30,7 +29,7 @@ fn put_packed_head(groups: usize, to: &mut Vec<u8>) {
     put_varint((groups as u64) << 1 | 1, to);
 }
 
-/// Appends so many bits, the first lowest; those beyond the last are zero.
+/// Appends bits, lowest first. Unused bits of the last byte are zero.
 pub(super) fn put_bits(bits: &[u8], count: usize, to: &mut Vec<u8>) {
     let bits = &bits[..count.div_ceil(GROUP)];
     let put_groups = |bits: &[u8], to: &mut Vec<u8>| {
@@ -39,7 +38,7 @@ pub(super) fn put_bits(bits: &[u8], count: usize, to: &mut Vec<u8>) {
             to.extend_from_slice(bits);
         }
     };
-    // From where on nothing is written yet.
+    // Start of the bits that are not written yet.
     let mut first = 0;
     let mut at = 0;
     while let Some(byte) = bits.get(at) {
@@ -57,12 +56,12 @@ pub(super) fn put_bits(bits: &[u8], count: usize, to: &mut Vec<u8>) {
     put_groups(&bits[first..], to);
 }
 
-/// Appends a bit that all rows have.
+/// Appends one bit that is the same in all rows.
 pub(super) fn put_equal_bits(bit: bool, count: usize, to: &mut Vec<u8>) {
     put_run(count, bit.into(), 1, to);
 }
 
-/// Appends numbers of so many bits each.
+/// Appends numbers of `width` bits each.
 pub(super) fn put_numbers(numbers: &[u32], width: u32, to: &mut Vec<u8>) {
     let put_groups = |numbers: &[u32], to: &mut Vec<u8>| {
         if !numbers.is_empty() {
@@ -74,7 +73,7 @@ pub(super) fn put_numbers(numbers: &[u32], width: u32, to: &mut Vec<u8>) {
     let mut at = 0;
     while let Some(number) = numbers.get(at) {
         let end = at + numbers[at..].iter().take_while(|other| *other == number).count();
-        // A run may begin where a group ends.
+        // A run can begin only at the end of a group.
         let from = first + (at - first).next_multiple_of(GROUP);
         if end >= from + GROUP {
             put_groups(&numbers[first..from], to);
@@ -86,8 +85,7 @@ pub(super) fn put_numbers(numbers: &[u32], width: u32, to: &mut Vec<u8>) {
     put_groups(&numbers[first..], to);
 }
 
-/// Appends the lowest bits of numbers, `width` of each, one after the other, and
-/// zeros up to the end of a group of eight.
+/// Appends the lowest `width` bits of each number, padded with zeros to a full group of eight.
 pub(super) fn put_packed(
     numbers: impl ExactSizeIterator<Item = u64>,
     width: u32,
@@ -102,7 +100,7 @@ pub(super) fn put_packed(
         if bits >= u64::BITS {
             to.extend_from_slice(&word.to_le_bytes());
             bits -= u64::BITS;
-            // What of the number there was no room for.
+            // The bits of the number that did not fit into the word.
             word = number.checked_shr(width - bits).unwrap_or(0);
         }
     }

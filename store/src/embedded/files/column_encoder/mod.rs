@@ -1,11 +1,9 @@
-//! One column of a row group on its way to a file: values as they come, made pages
-//! of the Parquet format at once.
+//! Encodes one column of a row group directly into pages of the Parquet format.
 //!
-//! The Parquet library writes any column of any schema, by way of Arrow arrays and
-//! levels of all rows. Columns without lists and structs, which are nearly all
-//! there is, need neither: values go where their page is made, and what is needed
-//! for a page stays in the nearest caches. The library writes the rest, and puts
-//! all of it into the file.
+//! The Parquet library writes columns of any schema, through Arrow arrays and levels of all rows.
+//! Columns without lists and structs, which are nearly all, need neither: values are appended where
+//! their page is made, and the data of a page stays in the processor's cache. The library writes
+//! the other columns and assembles the file.
 
 mod delta;
 mod dictionary;
@@ -39,16 +37,16 @@ use pages::Pages;
 use super::index::BLOCK_ROWS;
 use crate::embedded::keys::{fold, hash_bytes, hash_value};
 
-/// A page is closed before a row where its values have so many bytes.
+/// A page is closed before a row when its values have this many bytes.
 const PAGE_BYTES: usize = 1 << 20;
-/// Mixed into numbers to find them in a dictionary: an odd number of many bits.
+/// Hash multiplier for numbers: odd, with many bits set.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The values of a page.
 enum Values {
     Numbers(Vec<i64>),
     Texts {
-        /// Each with its length before it.
+        /// Each value follows its length.
         bytes: Vec<u8>,
         ends: Vec<usize>,
         hashes: Vec<u64>,
@@ -57,50 +55,50 @@ enum Values {
     Flags(Vec<bool>),
 }
 
-/// Least and greatest values, for other readers.
+/// Minimum and maximum values, for other readers.
 struct Bounds {
     index: ColumnIndexBuilder,
     all: Option<(i64, i64)>,
     nulls: u64,
 }
 
-/// See the module.
+/// An encoder for one column. See the module's description.
 pub(crate) struct ColumnEncoder {
     column: ColumnDescPtr,
-    /// How values are encoded that are in no dictionary.
+    /// The encoding of values outside the dictionary.
     encoding: Encoding,
     /// Bytes of a number.
     width: usize,
     is_nullable: bool,
     dictionary: Option<Dictionary>,
-    /// Whether more may come into the dictionary.
+    /// Whether values may still be added to the dictionary.
     is_open: bool,
     dictionary_bytes: usize,
-    /// Rows of the block that are in pages.
+    /// Number of the block's rows that are in finished pages.
     first: usize,
-    /// The row after the last with a value, from the first of the page.
+    /// The row after the last value, relative to the page's first row.
     end: usize,
-    /// Which rows of the page have a value: a bit each.
+    /// One bit for each row of the page: whether it has a value.
     present: Vec<u8>,
     count: usize,
     values: Values,
     bounds: Option<Bounds>,
-    /// Whether the file says where pages are.
+    /// Whether the file contains the offsets of pages.
     has_offsets: bool,
-    /// The page that is being made.
+    /// Scratch space for the current page.
     page: Vec<u8>,
     numbers: Vec<u32>,
     pages: Pages,
 }
 
-/// A column whose pages are done.
+/// An encoded column.
 pub(crate) struct EncodedColumn {
     bytes: Bytes,
     close: ColumnCloseResult,
 }
 
 impl ColumnEncoder {
-    /// Whether this is how a column of the field is written.
+    /// Whether this encoder handles columns of the field's type.
     pub(crate) fn is_for(field: &Field) -> bool {
         use DataType::{
             Binary, Boolean, Dictionary, FixedSizeBinary, Float32, Int32, Int64, UInt8, UInt16,
@@ -114,8 +112,8 @@ impl ColumnEncoder {
         }
     }
 
-    /// A column without rows, encoded as the properties say. Ids and flags are in no
-    /// dictionary, and only numbers of 64 bits have bounds.
+    /// An empty column with these properties. Ids and booleans have no dictionary, and only 64-bit
+    /// numbers have bounds.
     pub(crate) fn new(column: ColumnDescPtr, properties: &WriterProperties) -> Self {
         let path = column.path();
         let (width, values) = match column.physical_type() {
@@ -157,12 +155,12 @@ impl ColumnEncoder {
         }
     }
 
-    /// Whether a row of the block, or one after it, has a value.
+    /// Whether this row of the block or a later one has a value.
     pub(crate) const fn has(&self, row: usize) -> bool {
         row < self.first + self.end
     }
 
-    /// A row of the block has a value, which comes next.
+    /// Marks a row of the block as having a value. The caller appends the value next.
     #[inline]
     fn mark(&mut self, row: usize) -> Result<(), ParquetError> {
         if let Values::Texts { bytes, .. } = &self.values
@@ -188,13 +186,13 @@ impl ColumnEncoder {
         self.present.resize((byte + 1).next_multiple_of(BLOCK_ROWS / 8), 0);
     }
 
-    /// All rows of a block, of which none was there yet, have a value that is no text.
+    /// Marks all rows of an empty block as having a value. Not for texts.
     const fn mark_all(&mut self, rows: usize) {
         (self.end, self.count) = (rows, rows);
     }
 
-    /// Adds the text of a row that comes after those that were added, and its hash,
-    /// always made in the same way.
+    /// Adds a row's text and its hash. Rows must be added in order, and all hashes must use the
+    /// same function.
     pub(crate) fn put_text(
         &mut self,
         row: usize,
@@ -204,7 +202,7 @@ impl ColumnEncoder {
         self.put_bytes(row, text.as_bytes(), hash)
     }
 
-    /// The same of bytes that are no text.
+    /// Adds a row's bytes.
     pub(crate) fn put_bytes(
         &mut self,
         row: usize,
@@ -224,7 +222,7 @@ impl ColumnEncoder {
         Ok(())
     }
 
-    /// Adds the value of a row in a column all of whose values have as many bytes.
+    /// Adds a row's value to a column of fixed-size values.
     pub(crate) fn put_fixed(&mut self, row: usize, value: &[u8]) -> Result<(), ParquetError> {
         self.mark(row)?;
         if let Values::Fixed(bytes) = &mut self.values {
@@ -233,7 +231,7 @@ impl ColumnEncoder {
         Ok(())
     }
 
-    /// Adds the number of a row.
+    /// Adds a row's number.
     pub(crate) fn put_number(&mut self, row: usize, number: i64) -> Result<(), ParquetError> {
         self.mark(row)?;
         if let Values::Numbers(numbers) = &mut self.values {
@@ -242,7 +240,7 @@ impl ColumnEncoder {
         Ok(())
     }
 
-    /// Adds the flag of a row.
+    /// Adds a row's boolean.
     pub(crate) fn put_flag(&mut self, row: usize, flag: bool) -> Result<(), ParquetError> {
         self.mark(row)?;
         if let Values::Flags(flags) = &mut self.values {
@@ -254,7 +252,7 @@ impl ColumnEncoder {
     /// Adds all rows of an array of the column's type.
     ///
     /// # Errors
-    /// Where it has another type, or a value is too large for a file.
+    /// If the array has another type, or a value is too large for a file.
     pub(crate) fn put_array(&mut self, array: &ArrayRef) -> Result<(), ArrowError> {
         for first in (0..array.len()).step_by(BLOCK_ROWS) {
             let rows = BLOCK_ROWS.min(array.len() - first);
@@ -264,10 +262,10 @@ impl ColumnEncoder {
         Ok(())
     }
 
-    /// Adds so many rows without a value.
+    /// Adds rows without a value.
     ///
     /// # Errors
-    /// As [`Self::end_block`].
+    /// The errors of [`Self::end_block`].
     pub(crate) fn put_absent(&mut self, rows: usize) -> Result<(), ParquetError> {
         for first in (0..rows).step_by(BLOCK_ROWS) {
             self.end_block(BLOCK_ROWS.min(rows - first))?;
@@ -349,17 +347,17 @@ impl ColumnEncoder {
         Ok(())
     }
 
-    /// Ends a block of so many rows.
+    /// Ends a block with this many rows.
     ///
     /// # Errors
-    /// Where it is too large for a page, or cannot be compressed.
+    /// If the block is too large for a page, or cannot be compressed.
     pub(crate) fn end_block(&mut self, rows: usize) -> Result<(), ParquetError> {
         self.end_page(rows)?;
         self.first = 0;
         Ok(())
     }
 
-    /// Makes a page of the rows before this one of the block that are in none.
+    /// Makes a page of the block's rows before this one that are not in a page yet.
     fn end_page(&mut self, row: usize) -> Result<(), ParquetError> {
         let rows = row - self.first;
         if rows == 0 {
@@ -388,7 +386,7 @@ impl ColumnEncoder {
         Ok(())
     }
 
-    /// Which rows have a value, after the bytes that it takes to say so.
+    /// Appends the definition levels, preceded by their length in bytes.
     fn put_levels(&mut self, rows: usize) {
         self.page.extend_from_slice(&[0; 4]);
         if self.count == 0 || self.count == rows {
@@ -397,7 +395,7 @@ impl ColumnEncoder {
             self.present.resize(rows.div_ceil(8), 0);
             hybrid::put_bits(&self.present, rows, &mut self.page);
         }
-        // Of some thousand rows.
+        // A page has only a few thousand rows.
         let length = (self.page.len() - 4) as u32;
         self.page[..4].copy_from_slice(&length.to_le_bytes());
     }
@@ -419,7 +417,7 @@ impl ColumnEncoder {
         }
     }
 
-    /// Adds the values to the page; as what they are encoded.
+    /// Appends the values to the page. Returns their encoding.
     fn put_values(&mut self) -> Encoding {
         if self.is_open && self.count > 0 && self.put_numbers_of_words() {
             return Encoding::RLE_DICTIONARY;
@@ -452,8 +450,8 @@ impl ColumnEncoder {
         Encoding::PLAIN
     }
 
-    /// Adds the values as words of the dictionary, unless that is full: then it ends
-    /// with the page before.
+    /// Appends the values as dictionary indexes. If the dictionary is full, it is closed before
+    /// this page and the function returns false.
     fn put_numbers_of_words(&mut self) -> bool {
         let Some(dictionary) = &mut self.dictionary else { return false };
         let before = dictionary.len();
@@ -484,10 +482,10 @@ impl ColumnEncoder {
         true
     }
 
-    /// The column of all rows.
+    /// Finishes the column.
     ///
     /// # Errors
-    /// Where it is too large for a file.
+    /// If the column is too large for a file.
     pub(crate) fn finish(self) -> Result<EncodedColumn, ParquetError> {
         let Self { column, mut pages, .. } = self;
         let rows = pages.rows;
@@ -496,7 +494,7 @@ impl ColumnEncoder {
         if let Some(dictionary) = &dictionary {
             pages.add_dictionary(dictionary.len(), &dictionary.bytes)?;
         }
-        // It comes before all others.
+        // The dictionary page precedes all others.
         let of_dictionary = pages.bytes.len() - of_data;
         pages.bytes.rotate_right(of_dictionary);
         let data_offset = i64::try_from(of_dictionary)?;
@@ -548,7 +546,7 @@ impl ColumnEncoder {
 }
 
 impl EncodedColumn {
-    /// Puts the column into a row group, of which it is the next.
+    /// Writes the column as the next one of a row group.
     pub(crate) fn append_to<W: Write + Send>(
         self,
         group: &mut SerializedRowGroupWriter<'_, W>,
@@ -557,14 +555,14 @@ impl EncodedColumn {
     }
 }
 
-/// Adds so many bytes.
+/// Extends the page by this many bytes.
 fn room(page: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
     let start = page.len();
     page.resize(start + bytes, 0);
     &mut page[start..]
 }
 
-/// Adds numbers in so many bytes each.
+/// Appends numbers with a fixed number of bytes.
 fn put_plain<const WIDTH: usize>(
     numbers: &[i64],
     page: &mut Vec<u8>,

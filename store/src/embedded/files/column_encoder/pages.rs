@@ -1,5 +1,4 @@
-//! The pages of one column of a row group, as they lie in the file, and what the
-//! file says of them.
+//! The encoded pages of one column of a row group, and their metadata.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,10 +10,10 @@ use zstd::bulk::Compressor;
 
 use super::hybrid::put_zigzag;
 
-/// Compressors and memory that a thread keeps: a row group has a thousand pages.
+/// Compressors and buffers that each thread reuses, because a row group has a thousand pages.
 #[derive(Default)]
 struct Room {
-    /// By level.
+    /// By compression level.
     compressors: Vec<(i32, Compressor<'static>)>,
     packed: Vec<u8>,
 }
@@ -24,7 +23,7 @@ thread_local! {
 }
 
 impl Room {
-    /// The bytes, compressed with zstd.
+    /// Compresses the bytes with zstd.
     fn pack(&mut self, level: i32, bytes: &[u8]) -> io::Result<&[u8]> {
         let at = match self.compressors.iter().position(|(of, _)| *of == level) {
             Some(at) => at,
@@ -40,22 +39,22 @@ impl Room {
     }
 }
 
-/// What a page is.
+/// The type of a page.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Data,
     Dictionary,
 }
 
-/// See the module.
+/// The pages of a column. See the module's description.
 pub(super) struct Pages {
     pub(super) compression: Compression,
     pub(super) bytes: Vec<u8>,
-    /// Of all pages, with their heads, before they were compressed.
+    /// Uncompressed bytes of all pages and page headers.
     pub(super) unpacked_bytes: usize,
     pub(super) rows: usize,
     pub(super) locations: Vec<PageLocation>,
-    /// How pages were encoded, and how many were.
+    /// Number of pages by type and encoding.
     pub(super) counts: Vec<(PageType, Encoding, i32)>,
 }
 
@@ -71,7 +70,7 @@ impl Pages {
         }
     }
 
-    /// Adds a page of so many rows: levels, and values after them.
+    /// Adds a page of this many rows: levels, then values.
     pub(super) fn add(
         &mut self,
         rows: usize,
@@ -89,7 +88,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Adds a page of the words of a dictionary, to be moved before all others.
+    /// Adds the dictionary page, which the caller moves to the front.
     pub(super) fn add_dictionary(&mut self, words: usize, page: &[u8]) -> Result<(), ParquetError> {
         self.put(Kind::Dictionary, words, Encoding::PLAIN, page)
     }
@@ -137,8 +136,8 @@ impl Pages {
     }
 }
 
-// Thrift's compact protocol: how far the field's number is from the one before,
-// and its type.
+// Field headers of Thrift's compact protocol: the difference to the previous field's number, and
+// the type.
 const INTEGER_AFTER_1: u8 = 0x15;
 const STRUCT_AFTER_2: u8 = 0x2c;
 const STRUCT_AFTER_4: u8 = 0x4c;
@@ -166,7 +165,7 @@ fn put_head(
     integer(values, to);
     integer(encoding as i32, to);
     if matches!(kind, Kind::Data) {
-        // How definition and repetition levels are encoded.
+        // The encodings of definition and repetition levels.
         integer(Encoding::RLE as i32, to);
         integer(Encoding::RLE as i32, to);
     }

@@ -1,4 +1,4 @@
-//! What is written is what the Parquet library reads.
+//! The Parquet library reads back what the encoder writes.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::embedded::files::parquet_writer::ParquetWriter;
 
 const DICTIONARY_BYTES: usize = 2_000;
 
-/// Writes a file of one row group, and reads it.
+/// Writes a file with one row group and reads it.
 fn through_a_file(
     columns: Vec<(Field, ArrayRef)>,
     encodings: &[(&str, Encoding)],
@@ -63,7 +63,7 @@ fn through_a_file(
     (concat_batches(&schema, &batches).expect("one batch"), metadata)
 }
 
-/// Columns of all types, of so many rows; of `seed` depends what they hold.
+/// Columns of all types with this many rows. Their contents depend on `seed`.
 fn columns(rows: usize, seed: u64, nulls: u64, distinct: u64) -> Vec<(Field, ArrayRef)> {
     let random = move |row: usize, column: u64| {
         let mut state = (row as u64) << 8 ^ column ^ seed << 40;
@@ -72,7 +72,7 @@ fn columns(rows: usize, seed: u64, nulls: u64, distinct: u64) -> Vec<(Field, Arr
         }
         state ^ state >> 32
     };
-    // Neighbours are alike for a while: so there are runs.
+    // Neighbours are mostly equal, so that there are runs.
     let is_null = move |row: usize, column: u64| {
         (random(row, column) ^ random(row / 100, column)) % 100 < nulls
     };
@@ -150,7 +150,7 @@ proptest! {
         prop_assert_eq!(read.num_rows(), rows);
         for ((field, written), read) in columns.iter().zip(read.columns()) {
             let (written, read) = match written.data_type() {
-                // The words may be numbered in another order.
+                // The order of dictionary values may differ.
                 DataType::Dictionary(..) => {
                     let texts = |array| cast(array, &DataType::Utf8).expect("texts");
                     (texts(written), texts(read))
@@ -177,7 +177,7 @@ fn texts(name: &str, texts: impl Iterator<Item = String>) -> (Field, ArrayRef) {
 #[test]
 fn a_dictionary_that_is_full_stays_and_what_comes_after_is_plain() {
     let rows = 4 * BLOCK_ROWS;
-    // Two blocks of few words, and two of which each row has its own.
+    // Two blocks with few distinct words, and two in which each row has its own word.
     let word = |row: usize| match row / BLOCK_ROWS {
         0 | 1 => format!("word {}", row % 50),
         _ => format!("word of row {row}"),

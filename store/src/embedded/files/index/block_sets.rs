@@ -1,42 +1,41 @@
-//! In which blocks of a row group each of many hashes is, as entries of a
+//! For each hash of a row group, the blocks that contain it, as entries of a
 //! [ribbon](super::ribbon).
 //!
-//! A hash that is in few blocks has as many numbers: the first is its first block,
-//! and so on. Five bits of a number name a block, the others are zero; where they
-//! are not, there is none of this index. A hash that is in many blocks has two
-//! numbers, of the indices [`MANY`], both zero: then it may be in all of them.
+//! A hash in few blocks has one number for each block. Five bits of a number are the block; the
+//! other bits are zero. If they are not zero, the ribbon does not contain an entry with this index.
+//! A hash in many blocks has two numbers with the indexes [`MANY`], both zero. It may be in all
+//! blocks.
 //!
-//! So for a hash that is in none of them, one of eight row groups names a block by
-//! accident, and hardly any names all.
+//! For a hash that is in no block, a look-up returns a wrong block in one of eight row groups, and
+//! hardly ever all blocks.
 
 use super::ribbon::Entry;
 
-/// Blocks of a row group, at most.
+/// Maximum blocks of a row group.
 pub(crate) const MOST_BLOCKS: usize = 1 << BLOCK_BITS;
 const BLOCK_BITS: u32 = 5;
-/// A hash in more blocks than these may be in all.
+/// A hash in more blocks than these counts as being in all.
 const FEW: usize = 8;
 const MANY: [u8; 2] = [254, 255];
 
-/// A hash as entries have it: its lowest bits leave room for the number of a block.
+/// A hash as it is stored in entries: its lowest bits make room for the block's number.
 pub(crate) const fn key(hash: u64) -> u64 {
     hash & !(MOST_BLOCKS as u64 - 1)
 }
 
-/// A hash and the number of a block that it is in.
+/// A hash combined with the number of a block that contains it.
 pub(crate) const fn placed(hash: u64, block: usize) -> u64 {
     key(hash) | block as u64
 }
 
-/// In order. Hashes are spread evenly, so one look at each says nearly where it
-/// belongs; what is left are sorts of a few hundred each, in the nearest cache.
+/// Sorts. Hashes are evenly distributed, so one pass puts each nearly in place. Then parts of a few
+/// hundred are sorted within the processor's cache.
 pub(crate) fn sorted(all: Vec<u64>) -> Vec<u64> {
     const BITS: u32 = 10;
     let part = |hash: u64| (hash >> (u64::BITS - BITS)) as usize;
     let mut ends = [0; 1 << BITS];
     all.iter().for_each(|hash| ends[part(*hash)] += 1);
-    // From the numbers of hashes to where those of each part begin, which moves to
-    // where they end.
+    // Converts counts to the start of each part. The starts then move to the ends.
     let mut begin = 0;
     for end in &mut ends {
         begin += std::mem::replace(end, begin);
@@ -55,8 +54,7 @@ pub(crate) fn sorted(all: Vec<u64>) -> Vec<u64> {
     sorted
 }
 
-/// The entries of hashes with the numbers of the blocks that they are in, in order
-/// and without repetition.
+/// The entries of hashes with block numbers, which must be sorted and distinct.
 pub(crate) fn entries(all: &[u64]) -> Vec<Entry> {
     let mut entries = Vec::with_capacity(all.len());
     for of_hash in all.chunk_by(|one, other| key(*one) == key(*other)) {
@@ -75,8 +73,8 @@ pub(crate) fn entries(all: &[u64]) -> Vec<Entry> {
     entries
 }
 
-/// The blocks that a hash with these numbers may be in: one bit each, the first
-/// lowest.
+/// The blocks that may contain a hash with these numbers, as a bit mask. The lowest bit is the
+/// first block.
 pub(crate) fn blocks(number: impl Fn(u8) -> u8) -> u32 {
     if MANY.iter().all(|index| number(*index) == 0) {
         return u32::MAX;

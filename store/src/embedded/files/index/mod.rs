@@ -1,12 +1,11 @@
-//! The index of a file: where its traces are, and what its blocks may hold.
+//! The index of a file: where traces are, and what each block may contain.
 //!
-//! A block is some thousand neighbouring rows of a row group. Of each, the index has
-//! the least and the greatest start; of each row group, in which of its blocks
-//! there are which keys and attributes ([`block_sets`]). Rows of a trace lie
-//! together, so of each trace it has the first row and their number, sorted by a
-//! hash of the id. All of it lies in the Parquet file itself, where other readers
-//! see nothing: before each row group its ribbon, and between the last row group
-//! and the footer
+//! A block is a few thousand consecutive rows of a row group. For each block, the index has the
+//! minimum and maximum start. For each row group, it has the blocks that contain each key and
+//! attribute ([`block_sets`]). Rows of a trace are stored together, so for each trace it has the
+//! first row and the number of rows, sorted by a hash of the trace id. The index is part of the
+//! Parquet file, in gaps that other readers ignore: a ribbon before each row group, and the
+//! following between the last row group and the footer:
 //!
 //! ```text
 //! traces: hash u32, first row u32, rows u32 |
@@ -16,9 +15,9 @@
 //! entries left out of ribbons: hash u64, index u8, number u8
 //! ```
 //!
-//! All integers little-endian. What comes after the traces is kept in memory: a
-//! trace is found by one or two small reads, whatever the number of spans, and
-//! another key by one of each row group.
+//! All integers are little-endian. Everything after the traces is kept in memory. A trace is found
+//! by one or two small reads, whatever the number of spans. Any other key takes one read for each
+//! row group.
 
 pub(crate) mod block_sets;
 mod ribbon;
@@ -34,18 +33,18 @@ use crate::embedded::keys::{each_key, each_trace, starts};
 use block_sets::MOST_BLOCKS;
 use ribbon::{Entry, PROBE_BYTES, SEGMENT_BYTES};
 
-/// Rows of a block. The last one of a row group has fewer.
+/// Rows of a block. The last block of a row group may have fewer.
 pub(crate) const BLOCK_ROWS: usize = 4096;
 const TRACE_BYTES: usize = 12;
 const BLOCK_BYTES: usize = 20;
 const GROUP_BYTES: usize = 24;
 const LEFT_OUT_BYTES: usize = 10;
-/// Traces that are read at once to find one: by its hash it is known where the
-/// entry is, give or take the square root of their number.
+/// Traces that one probe reads. Hashes are evenly distributed, so an entry's position can be
+/// computed with an error of about the square root of the number of traces.
 const PROBE_TRACES: usize = 512;
 const VERSION: u32 = 6;
 
-/// Where in the file the index is, as the footer says.
+/// The location of the index, as recorded in the footer.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Note {
     version: u32,
@@ -54,34 +53,34 @@ pub(crate) struct Note {
     blocks: u64,
     groups: u64,
     left_out: u64,
-    /// Of what comes after the traces.
+    /// Checksum of everything after the traces.
     crc32: u32,
     traces_crc32: u32,
 }
 
-/// Neighbouring rows of one row group.
+/// A block: consecutive rows of one row group.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
-    /// In the file.
+    /// Index within the file.
     pub(crate) first_row: usize,
     pub(crate) rows: usize,
-    /// Least and greatest.
+    /// Minimum and maximum.
     pub(crate) starts: (i64, i64),
-    /// Its row group, and its number among the blocks of that.
+    /// The row group, and the block's number within it.
     pub(crate) group: usize,
     pub(crate) number: u32,
 }
 
-/// What is known of a row group.
+/// The index of a row group.
 #[derive(Debug)]
 struct Group {
     ribbon: Part,
     segments: usize,
-    /// Entries that are not in the ribbon, by their hashes.
+    /// Entries that are not in the ribbon, sorted by hash.
     left_out: Vec<Entry>,
 }
 
-/// Rows of one trace that lie together.
+/// Consecutive rows of one trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TraceRun {
     hash: u32,
@@ -89,28 +88,28 @@ pub(crate) struct TraceRun {
     pub(crate) rows: u32,
 }
 
-/// See the module.
+/// The index of a file. See the module's description.
 #[derive(Debug)]
 pub(crate) struct Index {
     pub(crate) blocks: Vec<Block>,
-    /// `None` for a file that was written without an index.
+    /// `None` if the file was written without an index.
     parts: Option<Parts>,
 }
 
-/// What is read where it is asked for.
+/// Parts that are read on demand.
 #[derive(Debug)]
 struct Parts {
     groups: Vec<Group>,
     traces: Part,
 }
 
-/// Bytes of the file that are read a few at a time.
+/// A range of the file that is read in small pieces.
 #[derive(Debug)]
 struct Part {
     range: Range<u64>,
     crc32: u32,
-    /// Whether they are what was written, once somebody has looked: damage must
-    /// not read as absence.
+    /// Whether the checksum matches; unset until it is first checked. Damage must not look like
+    /// absence of a key.
     sound: OnceLock<bool>,
 }
 
@@ -120,8 +119,8 @@ impl Part {
     }
 
     fn is_sound(&self, file: &Handle) -> bool {
-        // What is fetched is checked as it comes; to fetch it all for a look at a
-        // part of it would take long.
+        // Data from object storage is verified as it is fetched. Fetching the whole range for a
+        // small read would take too long.
         if !file.is_local() {
             return true;
         }
@@ -144,8 +143,8 @@ const fn short(hash: u64) -> u32 {
 }
 
 impl Index {
-    /// Reads the index that a note tells of. `None` where it is damaged or of
-    /// another version; the file can be read without it.
+    /// Reads the index that a note refers to. Returns nothing if it is damaged or has another
+    /// version. The file can be read without it.
     pub(crate) fn open(file: &Handle, note: &str) -> Option<Self> {
         let note: Note = serde_json::from_str(note).ok()?;
         let tail = note.offset.checked_add(note.traces.checked_mul(TRACE_BYTES as u64)?)?;
@@ -200,8 +199,7 @@ impl Index {
         (blocks.is_empty() && left_out.is_empty()).then_some(all)
     }
 
-    /// That of a file without one: each row group is a block that may hold
-    /// anything.
+    /// The index of a file without one: each row group is one block that may contain anything.
     pub(crate) fn of_groups(groups: impl Iterator<Item = (usize, (i64, i64))>) -> Self {
         let mut first_row = 0;
         let blocks = groups.enumerate().map(|(group, (rows, starts))| {
@@ -212,24 +210,24 @@ impl Index {
         Self { blocks: blocks.collect(), parts: None }
     }
 
-    /// Whether blocks are parts of row groups, and not whole ones.
+    /// Whether blocks are smaller than row groups.
     pub(crate) const fn has_blocks(&self) -> bool {
         self.parts.is_some()
     }
 
-    /// Where the traces are, where they are sound.
+    /// The range of the traces, if it is intact.
     fn range_of_traces(&self, file: &Handle) -> Option<&Range<u64>> {
         let traces = &self.parts.as_ref()?.traces;
         traces.is_sound(file).then_some(&traces.range)
     }
 
-    /// Rows of the traces of this hash; `None` where there is no telling.
+    /// The rows of the traces with this hash, or `None` if the index cannot tell.
     pub(crate) fn trace(&self, file: &Handle, hash: u64) -> std::io::Result<Option<Vec<TraceRun>>> {
         let Some(range) = self.range_of_traces(file) else { return Ok(None) };
         let count = ((range.end - range.start) / TRACE_BYTES as u64) as usize;
         let hash = short(hash);
         let mut found = Vec::new();
-        // Hashes are spread evenly, so this is near.
+        // Hashes are evenly distributed, so the guess is close.
         let guess = (u64::from(hash) * count as u64) >> 32;
         let mut from = (guess as usize).saturating_sub(PROBE_TRACES / 2);
         let mut runs = read_runs(file, range, from..count.min(from + PROBE_TRACES))?;
@@ -249,14 +247,14 @@ impl Index {
         Ok(Some(found))
     }
 
-    /// All traces, by their hashes.
+    /// All traces, sorted by hash.
     pub(crate) fn traces(&self, file: &Handle) -> std::io::Result<Option<Vec<TraceRun>>> {
         let Some(range) = self.range_of_traces(file) else { return Ok(None) };
         let count = ((range.end - range.start) / TRACE_BYTES as u64) as usize;
         read_runs(file, range, 0..count).map(Some)
     }
 
-    /// The ribbon of a row group, to be copied; `None` where it is damaged.
+    /// A copy of a row group's ribbon, or `None` if it is damaged.
     pub(crate) fn ribbon(&self, file: &Handle, group: usize) -> std::io::Result<Option<Vec<u8>>> {
         let group = self.parts.as_ref().and_then(|parts| parts.groups.get(group));
         let Some(Group { ribbon, .. }) = group else { return Ok(None) };
@@ -265,12 +263,12 @@ impl Index {
         Ok((crc32fast::hash(&bytes) == ribbon.crc32).then_some(bytes))
     }
 
-    /// Where the part begins that is read when a file is opened.
+    /// The offset of the part that is read when a file is opened.
     pub(crate) fn entries_offset(&self) -> Option<u64> {
         self.parts.as_ref().map(|parts| parts.traces.range.end)
     }
 
-    /// Has ready what tells of these hashes in some row groups.
+    /// Fetches the data for these hashes in some row groups.
     pub(crate) fn prepare(
         &self,
         file: &Handle,
@@ -286,8 +284,7 @@ impl Index {
         file.prepare(&ranges)
     }
 
-    /// In which blocks of a row group there may be something of this hash: one bit
-    /// each, by its number.
+    /// The blocks of a row group that may contain this hash, as a bit mask.
     pub(crate) fn blocks_with(
         &self,
         file: &Handle,
@@ -316,7 +313,7 @@ impl Index {
 }
 
 impl Group {
-    /// Where in the file it stands in which blocks a hash is.
+    /// The file range that contains the hash's blocks.
     fn probe(&self, hash: u64) -> Range<u64> {
         let probe = ribbon::probe(hash, self.segments);
         let at = |byte: usize| self.ribbon.range.start + byte as u64;
@@ -356,8 +353,7 @@ fn read_runs(
     Ok(bytes.as_chunks::<TRACE_BYTES>().0.iter().map(run).collect())
 }
 
-/// Makes the index of a file that is being written: the ribbons at once, the rest
-/// in the end.
+/// Writes the index of a file: ribbons with each row group, everything else at the end.
 #[derive(Debug, Default)]
 pub(crate) struct IndexWriter {
     maker: ribbon::Maker,
@@ -369,8 +365,8 @@ pub(crate) struct IndexWriter {
 }
 
 impl IndexWriter {
-    /// Adds the rows of a row group: their key columns, and for each block the
-    /// hashes of their attributes. Gives the ribbon, to be written at this offset.
+    /// Adds the rows of a row group: their key columns, and the hashes of the attributes in each
+    /// block. Returns the ribbon, which must be written at this offset.
     #[must_use]
     pub(crate) fn add(
         &mut self,
@@ -397,8 +393,8 @@ impl IndexWriter {
         self.add_placed(offset, count, placed)
     }
 
-    /// Adds a row group of another file, whose [ribbon](Index::ribbon) is written at
-    /// this offset; its traces are not added.
+    /// Adds a row group of another file, whose [ribbon](Index::ribbon) is written at this offset.
+    /// Its traces are not added.
     pub(crate) fn copy(&mut self, offset: u64, index: &Index, number: usize) {
         let Some(group) = index.parts.as_ref().and_then(|parts| parts.groups.get(number)) else {
             return;
@@ -413,7 +409,7 @@ impl IndexWriter {
         self.add_group(offset, ribbon.crc32, (group.segments, count), &group.left_out);
     }
 
-    /// Adds those traces of another file whose first row has a place in this one.
+    /// Adds the traces of another file whose first row has a position in this file.
     pub(crate) fn copy_traces(
         &mut self,
         traces: &[TraceRun],
@@ -436,7 +432,7 @@ impl IndexWriter {
                 _ => runs.push(TraceRun { hash: short(hash), first_row: row, rows: 1 }),
             }
         });
-        // The same rows by the other id, which is nearly always equal.
+        // Sent and assembled trace ids are nearly always equal and give the same run twice.
         runs.sort_unstable();
         runs.dedup();
         self.traces.extend(runs);
@@ -448,8 +444,8 @@ impl IndexWriter {
         self.blocks.extend_from_slice(&starts.1.to_le_bytes());
     }
 
-    /// Adds the row group of so many blocks that were added last, with what is
-    /// [placed](block_sets::placed) in them. Gives the ribbon.
+    /// Completes the row group whose blocks were added last. `placed` are the combined hashes of
+    /// [`block_sets::placed`]. Returns the ribbon.
     fn add_placed(&mut self, offset: u64, blocks: usize, placed: Vec<u64>) -> Vec<u8> {
         let mut placed = block_sets::sorted(placed);
         placed.dedup();
@@ -476,8 +472,8 @@ impl IndexWriter {
         }
     }
 
-    /// What comes after the row groups, to be written at this offset, and the note
-    /// that tells of it.
+    /// The data after the row groups, which must be written at this offset, and the note for the
+    /// footer.
     pub(crate) fn finish(mut self, offset: u64) -> (Vec<u8>, Note) {
         self.traces.sort_unstable();
         let tail = [&self.blocks[..], &self.groups, &self.left_out].concat();
@@ -520,7 +516,7 @@ mod tests {
         fn keys_are_found_in_their_blocks(
             groups in proptest::collection::vec((1usize..=32, 1u64..3000), 1..4),
         ) {
-            // Of each group, some keys of single blocks, one of some and one of all.
+            // For each group: keys in single blocks, one key in some and one in all blocks.
             let keys_of = |group: usize, block: usize, count: u64| {
                 let group = (group as u64) << 40;
                 let own = (0..count)
@@ -573,7 +569,7 @@ mod tests {
                 + left_out as usize * LEFT_OUT_BYTES;
             let mut bytes = bytes;
             if small {
-                // Numbers of groups that may make sense.
+                // Plausible numbers of groups.
                 bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte > 250));
             }
             let crc = |range: Range<usize>| bytes.get(range).map_or(0, crc32fast::hash);

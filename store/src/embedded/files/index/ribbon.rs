@@ -1,38 +1,36 @@
-//! Numbers of hashes in little more bits than the numbers have: for a hash that was
-//! written its number is found, for any other a random one. Which hashes were
-//! written is not kept.
+//! A compact map from hashes to small numbers. A look-up of a stored hash returns its number. A
+//! look-up of any other hash returns a random number. The map does not store which hashes it
+//! contains.
 //!
-//! This is a ribbon (Dillinger, Hübschle-Schneider, Sanders, Walzer, "Fast Succinct
-//! Retrieval and Approximate Membership using Ribbon", 2021, section 2). A hash
-//! stands for an equation over a band of 64 neighbouring unknowns: the sum of those
-//! that its coefficients choose is its number, with bits of the hash mixed in: were
-//! the sums of most zero, so would be those of hashes that were not written. A
-//! solution of all equations is what is written. With 5 unknowns for 100 hashes to
-//! spare, one equation of 10,000 contradicts others; it is given back, to be kept
-//! elsewhere.
+//! This is a ribbon (Dillinger, Hübschle-Schneider, Sanders, Walzer, "Fast Succinct Retrieval and
+//! Approximate Membership using Ribbon", 2021, section 2). A hash defines an equation over a band
+//! of 64 consecutive unknowns: the sum of the unknowns that its coefficients select equals its
+//! number, mixed with bits of the hash. (Without mixing, most sums would be zero, also for hashes
+//! that were not stored.) The file contains a solution of all equations. With 5 % spare unknowns,
+//! one equation in 10,000 contradicts others. Such entries are returned and stored elsewhere.
 //!
-//! Several numbers of one hash, told apart by an index, have the same band: to read
-//! them all is one read.
+//! One hash can have several numbers with different indexes. They share a band, so one read returns
+//! them all.
 //!
-//! Its bytes: for every 64 unknowns, each bit of theirs as a u64, little-endian.
+//! Format: for every 64 unknowns, one u64 (little-endian) for each of their bits.
 
 use std::ops::Range;
 
 use crate::embedded::keys::fold;
 
-/// Unknowns of one band.
+/// Unknowns in one band.
 const BAND: usize = 64;
 /// Bits of a number.
 const BITS: usize = 8;
 /// Bytes of the unknowns of one band.
 pub(crate) const SEGMENT_BYTES: usize = BITS * 8;
-/// Bytes that are read for one hash, at most: its band begins in one segment and
-/// may end in the next.
+/// Maximum bytes that are read for one hash. Its band begins in one segment and may end in the
+/// next.
 pub(crate) const PROBE_BYTES: usize = 2 * SEGMENT_BYTES;
 
-/// Of a hundred unknowns, so many are for hashes.
+/// Percentage of unknowns that are used for hashes.
 const USED_OF_100: usize = 95;
-/// And these are left in any case.
+/// Minimum spare unknowns.
 const LEAST_UNKNOWNS: usize = 8;
 
 // Part of the file format, as the hashes are.
@@ -46,30 +44,30 @@ pub(crate) struct Entry {
     pub(crate) number: u8,
 }
 
-/// The band of a hash: its first unknown, of so many.
+/// The first unknown of the hash's band.
 const fn band(hash: u64, segments: usize) -> usize {
     let starts = (segments * BAND - BAND + 1) as u64;
     (((hash >> 32) * starts) >> 32) as usize
 }
 
-/// Which unknowns of its band an equation chooses, the first always, and what is
-/// mixed into the number.
+/// The coefficients of an equation (the first is always 1), and the value that is mixed into the
+/// number.
 const fn equation(hash: u64, index: u8) -> (u64, u8) {
     let coefficients = fold(hash ^ SECRET[0] ^ (index as u64) << 8, SECRET[1]);
     (coefficients | 1, fold(coefficients ^ SECRET[1], SECRET[0]) as u8)
 }
 
-/// Makes ribbons, in the same memory.
+/// Makes ribbons and reuses its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Maker {
-    /// Of each unknown the equation that begins with it, once others are taken out:
-    /// its coefficients, zero where there is none, and its number.
+    /// For each unknown, the reduced equation that begins with it: its coefficients (zero if there
+    /// is none) and its number.
     equations: Vec<(u64, u8)>,
 }
 
 impl Maker {
-    /// The bytes of a ribbon of these entries, and the entries that are not in it.
-    /// It is quicker where they are in the order of their hashes.
+    /// The bytes of a ribbon with these entries, and the entries that did not fit. Faster if
+    /// entries are sorted by hash.
     pub(crate) fn ribbon(&mut self, entries: &[Entry]) -> (Vec<u8>, Vec<Entry>) {
         let segments = (entries.len() * 100 / USED_OF_100 + LEAST_UNKNOWNS).div_ceil(BAND);
         self.equations.clear();
@@ -80,8 +78,8 @@ impl Maker {
         (bytes, left_out)
     }
 
-    /// Brings an equation into a form in which it begins with another unknown than
-    /// all others; `false` where it contradicts them.
+    /// Reduces an equation until it begins with an unknown of its own. Returns false if it
+    /// contradicts the others.
     fn add(&mut self, entry: &Entry, segments: usize) -> bool {
         let mut first = band(entry.hash, segments);
         let (mut own, mixed_in) = equation(entry.hash, entry.index);
@@ -98,19 +96,18 @@ impl Maker {
             own ^= *taken;
             number ^= *its;
         }
-        // It follows from them, or is the contrary of what does.
+        // The equation follows from the others, or contradicts them.
         number == 0
     }
 
-    /// From the last unknown to the first: each follows from those after it, or may
-    /// be anything, and is zero.
+    /// Back substitution from the last unknown to the first. A free unknown becomes zero.
     fn solve(&self, bytes: &mut [u8]) {
         let mut last = [0u64; BITS];
         let segments = bytes.as_chunks_mut::<SEGMENT_BYTES>().0.iter_mut();
         for (segment, equations) in segments.zip(self.equations.chunks(BAND)).rev() {
             for (own, number) in equations.iter().rev() {
-                // Written out for all bits at once: few processors that this is built
-                // for count ones in one instruction.
+                // Parity is computed for all bits at once. The processors that the program is built
+                // for need not have a popcount instruction.
                 for (bit, last) in last.iter_mut().enumerate() {
                     *last <<= 1;
                     let mut sum = *last & own;
@@ -127,8 +124,7 @@ impl Maker {
     }
 }
 
-/// Which bytes of a ribbon of so many segments tell of a hash; none where it has
-/// none.
+/// The byte range of a ribbon that contains a hash's band. Empty for an empty ribbon.
 pub(crate) const fn probe(hash: u64, segments: usize) -> Range<usize> {
     if segments == 0 {
         return 0..0;
@@ -138,8 +134,7 @@ pub(crate) const fn probe(hash: u64, segments: usize) -> Range<usize> {
     first * SEGMENT_BYTES..end * SEGMENT_BYTES
 }
 
-/// What a ribbon of so many segments, of which these bytes [tell](probe) of the
-/// hash, says is its number of this index.
+/// The number of this index for the hash. `probed` is the [range](probe) of the ribbon.
 pub(crate) fn number(probed: &[u8], segments: usize, hash: u64, index: u8) -> u8 {
     if segments == 0 {
         return 0;
@@ -191,7 +186,7 @@ mod tests {
             if count >= 300 {
                 let others = (0..25_600).map(|n| hash_text(&format!("other {n}")));
                 let zero = others.filter(|hash| number_of(&ribbon, *hash, 3) == 0).count();
-                // A hundred, give or take ten.
+                // About a hundred are expected.
                 assert!((50..150).contains(&zero), "{zero} of 25600 with {count}");
             }
         }

@@ -1,5 +1,4 @@
-//! Columns that follow from others: what is left of them in a file, and what
-//! they were.
+//! Columns that are derived from others: what remains of them in a file, and how they are restored.
 
 use std::sync::Arc;
 
@@ -23,13 +22,12 @@ use super::{file_column, parents};
 use crate::embedded::files::gather::Gathered;
 use crate::embedded::files::order::RowPlace;
 
-/// See the module of the layout.
+/// Bit of the column `follows`. See the module `layout`.
 const ASSEMBLED: u8 = 1;
-/// See the module of the layout.
+/// Bit of the column `follows`. See the module `layout`.
 const CERTAIN: u8 = 8;
 
-/// Attributes of an address and a port that `client_address` and `client_port`
-/// may be, and the bit that says so.
+/// Attributes that may equal `client_address` and `client_port`, and the bit that says so.
 struct Client {
     bit: u8,
     address: &'static str,
@@ -41,12 +39,12 @@ const CLIENTS: [Client; 2] = [
     Client { bit: 4, address: "client.address", port: "client.port" },
 ];
 
-/// The attributes from which the client's address or port may follow.
+/// The attributes from which the client's address or port may be derived.
 pub(super) fn client_keys() -> impl Iterator<Item = &'static str> {
     CLIENTS.iter().flat_map(|client| [client.address, client.port])
 }
 
-/// Whether this is one of them.
+/// Whether this is one of these attributes.
 pub(super) fn is_of_client(key: &str) -> bool {
     client_keys().any(|of_client| of_client == key)
 }
@@ -69,15 +67,15 @@ fn as_ids(array: &ArrayRef) -> Result<&FixedSizeBinaryArray, ArrowError> {
     array.as_fixed_size_binary_opt().ok_or_else(mistyped)
 }
 
-/// Two columns of ids of so many bytes.
-struct Same<'a, const BYTES: usize> {
+/// Two columns of ids.
+struct IdColumns<'a, const BYTES: usize> {
     arrays: [&'a FixedSizeBinaryArray; 2],
     ids: [&'a [[u8; BYTES]]; 2],
-    /// Whether they are one and the same.
+    /// Whether both are the same array.
     are_one: bool,
 }
 
-impl<'a, const BYTES: usize> Same<'a, BYTES> {
+impl<'a, const BYTES: usize> IdColumns<'a, BYTES> {
     fn of(one: &'a FixedSizeBinaryArray, other: &'a FixedSizeBinaryArray) -> Self {
         let arrays = [one, other];
         let nulls = arrays
@@ -87,7 +85,7 @@ impl<'a, const BYTES: usize> Same<'a, BYTES> {
         Self { arrays, ids, are_one }
     }
 
-    /// Whether a row has the same in both.
+    /// Whether a row has equal values in both.
     fn at(&self, row: usize) -> bool {
         if self.are_one {
             return true;
@@ -97,15 +95,15 @@ impl<'a, const BYTES: usize> Same<'a, BYTES> {
     }
 }
 
-/// Who the attributes of rows say that the client is.
-struct Peers<'s, 'a> {
+/// The client according to the rows' attributes.
+struct ClientAddresses<'s, 'a> {
     split: &'s Split<'a>,
-    /// Where rows of each pattern say it: address and port.
+    /// Where the rows of each pattern have the client's address and port.
     places: Vec<[Option<ValuePlace<'a>>; 2]>,
     bit: u8,
 }
 
-impl<'s, 'a> Peers<'s, 'a> {
+impl<'s, 'a> ClientAddresses<'s, 'a> {
     fn of(split: &'s Split<'a>, client: &Client) -> Self {
         let number = |key: &str, own_type: OwnType| {
             let type_number = own_type.type_number();
@@ -126,22 +124,22 @@ impl<'s, 'a> Peers<'s, 'a> {
     }
 }
 
-/// What follows, of rows in memory.
+/// Which columns can be derived, for rows in memory.
 pub(super) struct Follows {
-    /// Of each row of each batch.
+    /// For each row of each batch, the bits of `follows`.
     bits: Vec<Vec<u8>>,
-    /// Whether any client's address or port follows from nothing.
+    /// Whether any client address or port cannot be derived.
     has_clients: bool,
 }
 
 impl Follows {
-    /// Looks at all rows in the order in which they lie in memory.
+    /// Examines all rows in the order in which they are in memory.
     ///
     /// # Errors
-    /// Where a batch does not have the span schema.
+    /// If a batch does not have the span schema.
     pub(super) fn of(batches: &[RecordBatch], split: &Split<'_>) -> Result<Self, ArrowError> {
         let mut all = Self { bits: Vec::with_capacity(batches.len()), has_clients: false };
-        let clients = CLIENTS.map(|client| Peers::of(split, &client));
+        let clients = CLIENTS.map(|client| ClientAddresses::of(split, &client));
         batches.iter().enumerate().try_for_each(|batch| all.add(batch, &clients))?;
         Ok(all)
     }
@@ -149,13 +147,13 @@ impl Follows {
     fn add(
         &mut self,
         (number, batch): (usize, &RecordBatch),
-        clients: &[Peers<'_, '_>],
+        clients: &[ClientAddresses<'_, '_>],
     ) -> Result<(), ArrowError> {
-        let same_trace = Same::<{ TraceId::LEN }>::of(
+        let same_trace = IdColumns::<{ TraceId::LEN }>::of(
             ids(batch, column::ASSEMBLED_TRACE_ID)?,
             ids(batch, column::TRACE_ID)?,
         );
-        let same_parent = Same::<{ SpanId::LEN }>::of(
+        let same_parent = IdColumns::<{ SpanId::LEN }>::of(
             ids(batch, column::ASSEMBLED_PARENT)?,
             ids(batch, column::PARENT_SPAN_ID)?,
         );
@@ -179,7 +177,8 @@ impl Follows {
             if any_client && texts.is_valid(row) {
                 let key = usize::try_from(texts.keys().value(row)).unwrap_or(usize::MAX);
                 let address = (key < words.len()).then(|| words.value(key));
-                let is_it = |client: &&Peers<'_, '_>| client.at((number, row)) == (address, port);
+                let is_it =
+                    |client: &&ClientAddresses<'_, '_>| client.at((number, row)) == (address, port);
                 let found = clients.iter().find(is_it).filter(|_| address.is_some());
                 bits |= found.map_or(0, |client| client.bit);
                 self.has_clients |= found.is_none();
@@ -194,18 +193,18 @@ impl Follows {
     }
 }
 
-/// A row group without what follows.
+/// A row group without derivable values.
 pub(crate) struct Packed {
-    /// The columns that are not as they are in the rows, by name.
+    /// The columns that differ from the rows' original ones, by name.
     pub(crate) columns: AHashMap<&'static str, ArrayRef>,
-    /// Of each row what follows.
+    /// For each row, the bits of `follows`.
     pub(crate) follows: Vec<u8>,
 }
 
-/// Leaves out what follows from the rest, and gathers of it only what is left.
+/// Removes derivable values. Only the remaining values are gathered.
 ///
 /// # Errors
-/// Where a column is missing or of another type.
+/// If a column is missing or has another type.
 pub(crate) fn pack(
     gathered: &mut Gathered<'_>,
     rows: &Rows<'_>,
@@ -214,7 +213,7 @@ pub(crate) fn pack(
     let known = &rows.follows;
     let follows: Vec<u8> = places.iter().map(|&(batch, row)| known.bits[batch][row]).collect();
     let all_are = |bit: u8| follows.iter().all(|bits| bits & bit != 0);
-    // The column where it does not follow.
+    // The column, with nulls where it can be derived.
     let left = |gathered: &mut Gathered<'_>, name: &str, bits: u8, is_any: bool| {
         if !is_any {
             let field = span_schema().field_with_name(name)?.clone();
@@ -254,12 +253,12 @@ pub(crate) fn pack(
     Ok(Packed { columns: columns.into_iter().collect(), follows })
 }
 
-/// Of each row what follows, as the column of that name says.
+/// The bits of `follows` for each row.
 fn bits(follows: &ArrayRef) -> Result<&UInt8Array, ArrowError> {
     follows.as_primitive_opt::<UInt8Type>().ok_or_else(mistyped)
 }
 
-/// A column as it was: what it is in the file, and what it follows from.
+/// Restores a column from the file's column and the one that it is derived from.
 fn restored(
     follows: &ArrayRef,
     bit: u8,
@@ -275,7 +274,7 @@ fn restored(
     }
 }
 
-/// A column of assembly, of what it is in the file, and what was sent.
+/// Restores an assembled column from the file's column and the one that was sent.
 pub(super) fn assembled(
     follows: &ArrayRef,
     own: &ArrayRef,
@@ -284,7 +283,7 @@ pub(super) fn assembled(
     restored(follows, ASSEMBLED, own, sent)
 }
 
-/// `confidence`, of what it is in the file, and the evidence.
+/// Restores `confidence` from the file's column and the evidence.
 pub(super) fn confidences(
     follows: &ArrayRef,
     own: &ArrayRef,
@@ -295,8 +294,7 @@ pub(super) fn confidences(
     restored(follows, CERTAIN, own, &(Arc::new(certain) as ArrayRef))
 }
 
-/// `client_port`, of what it is in the file, and the attributes that tell of the
-/// client.
+/// Restores `client_port` from the file's column and the attributes of the client.
 pub(super) fn client_ports(
     follows: &ArrayRef,
     own: &ArrayRef,
@@ -312,8 +310,7 @@ pub(super) fn client_ports(
     Ok(ports)
 }
 
-/// `client_address`, of what it is in the file, and the attributes that tell of
-/// the client.
+/// Restores `client_address` from the file's column and the attributes of the client.
 pub(super) fn client_addresses(
     follows: &ArrayRef,
     own: &ArrayRef,
@@ -345,7 +342,7 @@ pub(super) fn client_addresses(
     Ok(Arc::new(DictionaryArray::try_new(keys, values)?))
 }
 
-/// Of each row the text of the attribute of this key and type.
+/// For each row, the text of the attribute with this key and type.
 fn texts<'a>(
     attributes: &'a MapArray,
     key: &str,

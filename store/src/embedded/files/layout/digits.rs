@@ -1,15 +1,14 @@
-//! Texts that are identifiers in hexadecimal digits, as the bytes that they stand
-//! for: half as many.
+//! Identifiers in hexadecimal digits, stored as bytes: half the size.
 
-/// Digits of a text that is kept as bytes, at most.
+/// Maximum digits of a text that is stored as bytes.
 const MOST_DIGITS: usize = 128;
-/// Fewer are hardly identifiers, and take little as they are.
+/// Shorter texts are rarely identifiers, and are small anyway.
 const LEAST_DIGITS: usize = 8;
-/// Bytes of a UUID, and the places of the bytes before which its text has a dash.
+/// Bytes of a UUID, and the byte indexes before which its text has a dash.
 pub(super) const UUID_BYTES: usize = 16;
 const DASHES: [usize; 4] = [4, 6, 8, 10];
 
-/// Bytes of a text, in memory of their own.
+/// Bytes of a text, without an allocation.
 pub(super) struct Bytes {
     bytes: [u8; MOST_DIGITS / 2],
     len: usize,
@@ -21,11 +20,11 @@ impl Bytes {
     }
 }
 
-/// No digit.
+/// Marks a byte that is no digit.
 const NONE: u8 = 0xff;
 
-/// What each byte is as a digit. Capital letters are none, or two texts would be the
-/// same bytes.
+/// The value of each byte as a digit. Capital letters are excluded, so that every byte sequence has
+/// exactly one text.
 const VALUES: [u8; 256] = {
     let mut values = [NONE; 256];
     let mut digit = 0;
@@ -37,7 +36,7 @@ const VALUES: [u8; 256] = {
 };
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// The bytes of which this is the text: of an even number of digits, and nothing else.
+/// The bytes of a text with an even number of digits and nothing else.
 #[inline]
 pub(super) fn hex(text: &str) -> Option<Bytes> {
     let digits = text.as_bytes();
@@ -48,7 +47,7 @@ pub(super) fn hex(text: &str) -> Option<Bytes> {
     put(digits, &mut bytes.bytes).then_some(bytes)
 }
 
-/// The bytes of which this is the text as a UUID.
+/// The bytes of a UUID's text.
 #[inline]
 pub(super) fn uuid(text: &str) -> Option<[u8; UUID_BYTES]> {
     let text: &[u8; UUID_BYTES * 2 + DASHES.len()] = text.as_bytes().try_into().ok()?;
@@ -69,7 +68,7 @@ pub(super) fn uuid(text: &str) -> Option<[u8; UUID_BYTES]> {
     put(&digits, &mut bytes).then_some(bytes)
 }
 
-/// Whether all of these, pairs of which are written as bytes, are digits.
+/// Parses pairs of digits into bytes. Returns whether all are digits.
 fn put(digits: &[u8], bytes: &mut [u8]) -> bool {
     let mut all = 0;
     for (byte, [high, low]) in bytes.iter_mut().zip(digits.as_chunks().0) {
@@ -80,13 +79,13 @@ fn put(digits: &[u8], bytes: &mut [u8]) -> bool {
     all != NONE
 }
 
-/// Writes the text of bytes over a text.
+/// Replaces `text` with the digits of these bytes.
 pub(super) fn put_hex(bytes: &[u8], text: &mut String) {
     text.clear();
     push(bytes, text);
 }
 
-/// The same of a UUID.
+/// Replaces `text` with the text of this UUID.
 pub(super) fn put_uuid(bytes: &[u8], text: &mut String) {
     text.clear();
     let mut from = 0;

@@ -1,4 +1,4 @@
-//! The columns of the span row that shapes have, as two hashes a row.
+//! Hashes of the span columns that belong to shapes, for each row.
 
 use ahash::RandomState;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, RecordBatch};
@@ -8,7 +8,7 @@ use spanwise_model::schema::{column, span_schema};
 
 use crate::embedded::keys::fold;
 
-/// Columns of the span row that have few distinct values, and fewer yet together.
+/// Columns of the span row with few distinct values and few distinct combinations.
 pub(crate) const SHAPED: [&str; 15] = [
     column::SERVICE,
     column::INSTANCE,
@@ -27,8 +27,8 @@ pub(crate) const SHAPED: [&str; 15] = [
     column::RESOURCE,
 ];
 
-/// By what shapes are put in order, beginning with what a search asks: then those that
-/// fulfil it are neighbours, and most columns say the same of many in a row.
+/// The sort order of shapes. Columns that searches use come first, so that matching shapes are
+/// adjacent. Most columns then have long runs.
 const ORDER: [&str; 6] = [
     column::SERVICE,
     column::OPERATION,
@@ -39,8 +39,8 @@ const ORDER: [&str; 6] = [
 ];
 const ORDER_BITS: u32 = u128::BITS / ORDER.len() as u32;
 
-/// The places of shapes, whose [`SHAPED`] columns these are, in the order in which they
-/// are written. Equal values are together; which come first does not matter.
+/// The order in which shapes are written, given their [`SHAPED`] columns. Equal values are
+/// adjacent. The order of different values does not matter.
 pub(super) fn order(columns: &[ArrayRef]) -> Vec<u32> {
     let shapes = columns.first().map_or(0, |column| column.len());
     let mut keys: Vec<u128> = vec![0; shapes];
@@ -61,24 +61,23 @@ pub(super) fn order(columns: &[ArrayRef]) -> Vec<u32> {
     order
 }
 
-/// Together as good as the values themselves: that two differ and their hashes
-/// do not happens in no lifetime, and nobody can make it happen, since the
-/// hashes begin from random numbers.
+/// A 128-bit hash in place of values. Collisions are practically impossible, and nobody can
+/// construct one, since the hash keys are random.
 pub(super) type Hash = [u64; 2];
 
 const STEPS: Hash = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
 
-/// A hash that depends on this number, too.
+/// A hash that also depends on this number.
 pub(super) const fn with(hash: Hash, number: Hash) -> Hash {
     [fold(hash[0] ^ number[0], STEPS[0]), fold(hash[1] ^ number[1], STEPS[1])]
 }
 
-/// Adds the hash of a part to that of the whole, in whatever order parts come.
+/// Adds a part's hash to a sum. The order of parts does not matter.
 pub(super) const fn add(to: &mut Hash, part: Hash) {
     *to = [to[0].wrapping_add(part[0]), to[1].wrapping_add(part[1])];
 }
 
-/// Makes hashes of values.
+/// Computes hashes of values.
 pub(super) struct Hasher([RandomState; 2]);
 
 impl Hasher {
@@ -90,11 +89,11 @@ impl Hasher {
         [self.0[0].hash_one(value), self.0[1].hash_one(value)]
     }
 
-    /// Of each row of a batch: the sum of those of its values, each with the number
-    /// of its column. What all rows have is added once.
+    /// For each row of a batch, the sum of the hashes of its values, each combined with its
+    /// column's number. A value that all rows share is added once.
     ///
     /// # Errors
-    /// Where it does not have the span schema.
+    /// If the batch does not have the span schema.
     pub(super) fn rows(&self, batch: &RecordBatch) -> Result<Vec<Hash>, ArrowError> {
         let mut hashes = vec![[0; 2]; batch.num_rows()];
         let mut of_all = [1, 2];

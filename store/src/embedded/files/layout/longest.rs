@@ -1,5 +1,5 @@
-//! In which blocks of a row group there are spans of a shape, and about how long the
-//! longest of them took.
+//! The blocks of a row group that contain spans of a shape, and approximately how long the longest
+//! of these took.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use super::fixed::SHAPED;
 use crate::embedded::files::index::block_sets::MOST_BLOCKS;
 use crate::embedded::files::lengths::length;
 
-/// The columns of shapes that a search may ask of besides attributes. Shapes that
-/// agree in them need not be told apart.
+/// The columns of shapes, besides attributes, that searches use. Shapes with equal values in them
+/// share one entry.
 pub(crate) const ASKED: [&str; 3] = [column::SERVICE, column::OPERATION, column::STATUS];
 
-/// [How long](length) the longest of a shape's spans took in each block of a row
-/// group, and 0 where it has none there.
+/// The [length](length) of the longest span of a shape in each block of a row group; 0 if a block
+/// has none.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Longest([u8; MOST_BLOCKS]);
 
@@ -33,11 +33,11 @@ impl Longest {
     }
 }
 
-/// The column that says so: of all shapes that agree in [`ASKED`] the first says it
-/// of all, the others have no value. `columns` are the [`SHAPED`].
+/// The column for the file. Of all shapes with equal [`ASKED`] columns, the first has the value for
+/// all, and the others are null. `columns` are the [`SHAPED`] columns.
 ///
 /// # Errors
-/// Where a column is not one of texts, each of which it has once.
+/// If a column is not a dictionary of distinct texts.
 pub(super) fn column(columns: &[ArrayRef], each: &[Longest]) -> Result<ArrayRef, ArrowError> {
     let texts_of = |name: &str| {
         let place = SHAPED.iter().position(|shaped| *shaped == name);
@@ -77,7 +77,7 @@ mod tests {
             .map(|name| match *name {
                 column::SERVICE => texts(["a", "a", "a", "b"]),
                 column::STATUS => texts(["ok", "error", "ok", "ok"]),
-                // Is not asked for.
+                // Not used.
                 column::KIND => texts(["1", "2", "3", "4"]),
                 _ => Arc::clone(&same),
             })

@@ -1,4 +1,4 @@
-//! Columns of single attributes as maps again.
+//! Restores attribute maps from columns of single attributes.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) struct MapBuilder {
     keys: StringBuilder,
     types: Vec<u8>,
     values: StringBuilder,
-    /// Where a text is put together.
+    /// Scratch space for a text.
     text: String,
 }
 
@@ -53,7 +53,7 @@ impl MapBuilder {
         self.push_key(key, OwnType::Int.type_number())
     }
 
-    /// Adds a text that is put together from bytes.
+    /// Adds a text that is built from bytes.
     fn push_digits(&mut self, key: &str, put: impl FnOnce(&mut String)) -> Result<(), ArrowError> {
         let mut text = std::mem::take(&mut self.text);
         put(&mut text);
@@ -62,7 +62,7 @@ impl MapBuilder {
         pushed
     }
 
-    /// Whether so many bytes more of values can be counted.
+    /// Checks that the offsets can hold this many more bytes of values.
     fn room(&self, more: usize) -> Result<(), ArrowError> {
         let bytes = self.values.values_slice().len() + more;
         i32::try_from(bytes).map(drop).map_err(|_| ArrowError::OffsetOverflowError(bytes))
@@ -77,7 +77,7 @@ impl MapBuilder {
     }
 
     pub(super) fn end_row(&mut self) {
-        // They are fewer than the arrays that they come from can count.
+        // There are fewer entries than in the source arrays, whose offsets have 31 bits.
         self.ends.push(self.types.len() as i32);
     }
 
@@ -118,7 +118,7 @@ impl<'a> Values<'a> {
         typed.ok_or_else(mistyped)
     }
 
-    /// Adds the value of a row, where it has one.
+    /// Adds a row's value, if it has one.
     fn push(&self, key: &str, row: usize, to: &mut MapBuilder) -> Result<(), ArrowError> {
         match self {
             Self::String(texts) if texts.is_valid(row) => {
@@ -154,12 +154,11 @@ pub(super) struct Source<'a> {
     pub(super) of_shapes: bool,
 }
 
-/// The map of all attributes again, by key; those that had no column of their
-/// own come last. Each row has one of the shapes.
+/// Restores the attribute maps, sorted by key. Attributes without their own column come last.
+/// `shapes` is the shape of each row.
 ///
 /// # Errors
-/// Where a column is not of its attribute's type, or texts are too large for one
-/// array.
+/// If a column does not have its attribute's type, or texts are too large for one array.
 pub(super) fn join(
     shapes: &[u32],
     sources: &mut [Source<'_>],

@@ -1,36 +1,31 @@
-//! How rows lie in a file: columns that any Parquet reader can read, in which
-//! what repeats is written once, and nothing that follows from the rest.
+//! The layout of rows in a file. Any Parquet reader can read the columns. Repeated values are
+//! written once, and derivable ones not at all.
 //!
-//! A file has the columns of the span row, but for these:
+//! A file has the columns of the span row, with these differences:
 //!
-//! - `shape` is the number of a row of another file, which has what many spans
-//!   have in common: the columns [`SHAPED`], and attributes with frequent values,
-//!   each with a column of its own, named by its type and key, such as
-//!   `string:http.route` or `int:server.port`. The row groups of both files
-//!   belong together.
-//! - Each further frequent attribute has such a column in the file itself: values
-//!   of one key resemble one another, and a search for one reads no other. Texts that
-//!   are hexadecimal digits or UUIDs are bytes there, in `hex:request.id` or
-//!   `uuid:user.id`; a text that is none of these is in `string:…`, or in the map. The
-//!   map `attributes` has what is left.
-//! - `parent_row_offset` says how many rows further down the row of the parent
-//!   is, within the row group; where it has a value, `parent_span_id` has none.
-//!   `assembled_parent_row_offset` says the same of `assembled_parent`.
-//! - `follows`, of the shape, is the sum of: 1 where `assembled_trace_id` and
-//!   `assembled_parent` are what `trace_id` and `parent_span_id` are; 2 where
-//!   `client_address` and `client_port` are the attributes
-//!   `network.peer.address` and `network.peer.port`; 4 where they are
-//!   `client.address` and `client.port`; 8 where `confidence` is 1 if there is
-//!   `evidence`, and has no value if not. The columns that follow have no value
-//!   then.
-//! - `longest_in_blocks`, of the shape, says of each block of the row group [about
-//!   how long](super::lengths) the longest of its spans took, and 0 where it has none.
-//!   Of all shapes with the same service, operation and status the first says so of
-//!   all their spans, and the others have no value.
+//! - `shape` is the number of a row in another file, the shapes file. It contains what many spans
+//!   have in common: the columns [`SHAPED`], and attributes with frequent values. Each attribute
+//!   has its own column, named by type and key, such as `string:http.route` or `int:server.port`.
+//!   The row groups of both files correspond.
+//! - Every other frequent attribute has its own column in the file itself. Values of one key are
+//!   similar, and a search for one key reads no other. Texts of hexadecimal digits or UUIDs are
+//!   stored as bytes in `hex:request.id` or `uuid:user.id`. Texts of the same attribute that are
+//!   neither are in `string:…` or in the map. The map `attributes` contains the remaining ones.
+//! - `parent_row_offset` is the distance in rows to the parent's row within the row group. If it
+//!   has a value, `parent_span_id` is null. `assembled_parent_row_offset` is the same for
+//!   `assembled_parent`.
+//! - `follows`, in the shapes file, says which columns are derived and therefore null. It is the
+//!   sum of: 1 if `assembled_trace_id` and `assembled_parent` equal `trace_id` and
+//!   `parent_span_id`; 2 if `client_address` and `client_port` equal the attributes
+//!   `network.peer.address` and `network.peer.port`; 4 if they equal `client.address` and
+//!   `client.port`; 8 if `confidence` is 1 with `evidence` and null without.
+//! - `longest_in_blocks`, in the shapes file, has for each block of the row group the [approximate
+//!   length](super::lengths) of the longest span; 0 if the block has no span of the shape. Of all
+//!   shapes with the same service, operation and status, the first has the values for all, and the
+//!   others are null.
 //! - A column without any value may be missing.
 //!
-//! Offsets and numbers of shapes stay true when a row group is copied into
-//! another file.
+//! Offsets and shape numbers remain valid when a row group is copied into another file.
 
 mod derived;
 mod digits;
@@ -64,7 +59,7 @@ use own::Texts;
 
 use super::index::block_sets::MOST_BLOCKS;
 
-/// Names of the columns that only files have.
+/// Names of columns that only exist in files.
 pub(crate) mod file_column {
     pub(crate) const SHAPE: &str = "shape";
     pub(crate) const FOLLOWS: &str = "follows";
@@ -73,16 +68,15 @@ pub(crate) mod file_column {
     pub(crate) const ASSEMBLED_PARENT_ROW_OFFSET: &str = "assembled_parent_row_offset";
 }
 
-/// Columns that come before attributes in a file of shapes: the number of the
-/// shape, what follows, how long it took in blocks, and the [`SHAPED`].
+/// Number of columns before attributes in a file of shapes: the shape's number, `follows`,
+/// `longest_in_blocks`, and the [`SHAPED`].
 const SHAPE_FIELDS: usize = 3 + SHAPED.len();
 
-/// Attributes of a file that have columns of their own, at most: a file is
-/// small beside what a reader keeps of its columns.
+/// Maximum attributes of a file with their own columns. A reader's metadata for columns must stay
+/// small.
 const MAX_OWN: usize = 250;
 
-/// All columns that a file may have besides attributes, in order, and whether
-/// each may be missing.
+/// All possible columns besides attributes, in order, and whether each may be missing.
 fn common_fields() -> &'static [(FieldRef, bool)] {
     static FIELDS: LazyLock<Vec<(FieldRef, bool)>> = LazyLock::new(|| {
         let optional = |name: &str| Arc::new(Field::new(name, DataType::Int32, true));
@@ -109,10 +103,10 @@ fn common_fields() -> &'static [(FieldRef, bool)] {
     &FIELDS
 }
 
-/// Which columns a file has, and which its shapes have.
+/// The columns of a file and of its shapes file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Places in [`common_fields`], in order.
+    /// Indexes in [`common_fields`], ascending.
     common: Vec<usize>,
     /// Attributes of rows, in order.
     pub(crate) own: Vec<Own>,
@@ -123,11 +117,11 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The places of the columns of shapes that say how long they took.
+    /// Indexes of the shapes' columns that are read to compare lengths.
     pub(crate) const LENGTHS: [usize; 2] = [0, 2];
 
-    /// With these attributes in columns of their own, and with those columns
-    /// that may be missing of which this is true.
+    /// A layout with these attribute columns, and those optional columns for which `has` returns
+    /// true.
     pub(crate) fn new(own: Vec<Own>, shaped: Vec<Own>, has: impl Fn(&str) -> bool) -> Self {
         let fields = common_fields().iter().enumerate();
         let common = fields
@@ -161,8 +155,8 @@ impl Layout {
         Self { common, own, shaped, schema, shapes_schema }
     }
 
-    /// That of a file and its shapes with these columns; `None` where they are
-    /// not those of this version's files.
+    /// The layout of an existing file and its shapes. Returns `None` if the columns are not those
+    /// of this version.
     pub(crate) fn of_file(schema: &Schema, shapes_schema: &Schema) -> Option<Self> {
         let place = |field: &FieldRef| {
             common_fields().iter().position(|(common, _)| common.name() == field.name())
@@ -181,7 +175,7 @@ impl Layout {
         (has_all && same).then_some(layout)
     }
 
-    /// With the columns of as many of these as there is room for.
+    /// A layout with the columns of all these layouts, up to the maximum.
     pub(crate) fn union<'a>(layouts: impl IntoIterator<Item = &'a Self>) -> Self {
         let none = Self::new(Vec::new(), Vec::new(), |_| false);
         layouts.into_iter().fold(none, |all, layout| {
@@ -196,18 +190,18 @@ impl Layout {
         })
     }
 
-    /// The places of the columns that some attributes have in a file.
+    /// The indexes of attribute columns in a file.
     pub(crate) fn own_places(&self) -> impl Iterator<Item = (usize, &Own)> {
         let first = self.schema.fields().len() - self.own.len();
         self.own.iter().enumerate().map(move |(place, own)| (first + place, own))
     }
 
-    /// The same of its shapes.
+    /// The indexes of attribute columns in its shapes file.
     pub(crate) fn shaped_places(&self) -> impl Iterator<Item = (usize, &Own)> {
         self.shaped.iter().enumerate().map(|(place, own)| (SHAPE_FIELDS + place, own))
     }
 
-    /// Whether it has all columns of the other.
+    /// Whether this layout has all columns of the other one.
     pub(crate) fn has_all_of(&self, other: &Self) -> bool {
         other.common.iter().all(|place| self.common.contains(place))
             && other.own.iter().all(|own| self.own.binary_search(own).is_ok())

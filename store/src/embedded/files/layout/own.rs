@@ -1,4 +1,4 @@
-//! One attribute as a column of its own.
+//! A column for one attribute.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use super::digits::{self, UUID_BYTES};
 use crate::embedded::files::column_encoder::ColumnEncoder;
 use crate::embedded::search::mask;
 
-/// The type of an attribute with a column of its own.
+/// The type of an attribute's own column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum OwnType {
     String,
     Int,
     Bool,
-    /// Texts of [hexadecimal digits](digits::hex), as bytes.
+    /// Texts of [hexadecimal digits](digits::hex), stored as bytes.
     Hex,
-    /// Texts of UUIDs, as bytes.
+    /// Texts of UUIDs, stored as bytes.
     Uuid,
 }
 
@@ -58,16 +58,15 @@ impl OwnType {
         }
     }
 
-    /// That which takes any value of the type.
+    /// The column type that accepts any value of this attribute type.
     pub(super) fn of_number(type_number: u8) -> Option<Self> {
         [Self::String, Self::Int, Self::Bool]
             .into_iter()
             .find(|own| own.type_number() == type_number)
     }
 
-    /// Puts the value of a row, with the hash of its text, into a column; `false`
-    /// where the row has one already, or where this is not the one text of a value
-    /// of the type.
+    /// Adds a row's value, with the hash of its text, to a column. Returns `false` if the row
+    /// already has one, or if the text is not the canonical text of a value of this type.
     #[inline]
     pub(super) fn put(
         self,
@@ -100,7 +99,7 @@ impl OwnType {
         Ok(true)
     }
 
-    /// Whether this is the one text of a value of the type.
+    /// Whether the text is the canonical text of a value of this type.
     pub(super) fn takes(self, text: &str) -> bool {
         match self {
             Self::String => true,
@@ -112,24 +111,24 @@ impl OwnType {
     }
 }
 
-/// How texts are kept: of rows each, of shapes those that are distinct.
+/// How texts are stored: plain for rows, as a dictionary for shapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Texts {
     Plain,
     Dictionary,
 }
 
-/// What tells that a page may have a value.
+/// What to look for in pages.
 #[derive(Debug)]
 pub(crate) enum Sought {
     Anything,
-    /// These bytes, as plain values and dictionaries have them.
+    /// These bytes, as they appear in plain pages and dictionaries.
     Bytes(Vec<u8>),
-    /// No page of the column has it.
+    /// No page can contain the value.
     Nothing,
 }
 
-/// An attribute with a column of its own. Ordered by key.
+/// An attribute with its own column. Ordered by key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Own {
     pub(crate) key: String,
@@ -137,7 +136,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// The name of its column.
+    /// The name of the column.
     pub(crate) fn name(&self) -> String {
         format!("{}{}", self.own_type.prefix(), self.key)
     }
@@ -146,10 +145,10 @@ impl Own {
         Arc::new(Field::new(self.name(), self.own_type.data_type(texts), true))
     }
 
-    /// Which values of its column are this text.
+    /// Which values of the column equal this text.
     ///
     /// # Errors
-    /// Where the column is not of its type.
+    /// If the column does not have this type.
     pub(crate) fn equals(&self, column: &ArrayRef, text: &str) -> Result<BooleanArray, ArrowError> {
         let none = || Ok(BooleanBuffer::new_unset(column.len()).into());
         match self.own_type {
@@ -173,7 +172,7 @@ impl Own {
         }
     }
 
-    /// What stands in the pages of the column for a value that is this text.
+    /// What pages of the column contain for a value with this text.
     pub(crate) fn sought(&self, text: &str) -> Sought {
         let with_length = |bytes: &[u8]| match u32::try_from(bytes.len()) {
             Ok(length) => Sought::Bytes([&length.to_le_bytes(), bytes].concat()),
@@ -197,10 +196,10 @@ impl Own {
     }
 }
 
-/// Digits that no number of 64 bits is too small for.
+/// Any number with this many digits fits into 64 bits.
 const SAFE_DIGITS: usize = 18;
 
-/// The number that is written like this and in no other way.
+/// The number with this canonical text.
 fn canonical_int(text: &str) -> Option<i64> {
     let (is_negative, digits) = match text.as_bytes() {
         [b'-', digits @ ..] => (true, digits),

@@ -1,5 +1,4 @@
-//! Parents as rows of the same file instead of ids, which are as good as random
-//! and pack badly.
+//! Parents as row offsets instead of span ids, which are random and do not compress.
 
 use std::sync::Arc;
 
@@ -16,18 +15,18 @@ use spanwise_model::{SpanId, TraceId};
 
 use super::file_column;
 
-/// The span ids of a row group, trace by trace.
+/// The span ids of a row group, grouped by trace.
 pub(super) struct Runs<'a> {
     ids: &'a [[u8; SpanId::LEN]],
-    /// Where the rows of each trace end.
+    /// The end of each trace's rows.
     ends: Vec<usize>,
 }
 
-/// Rows of one trace beyond which a table finds one faster than a look at all.
+/// From this many rows of a trace on, a hash table is faster than scanning.
 const LARGE_ROWS: usize = 128;
 
 impl<'a> Runs<'a> {
-    /// Rows in the order of the file, in which those of a trace are neighbours.
+    /// Rows in the order of the file. Rows of one trace are adjacent.
     pub(super) fn of(traces: &FixedSizeBinaryArray, spans: &'a FixedSizeBinaryArray) -> Self {
         let ids = spans.values().as_chunks().0;
         let of_traces = traces.value_data().as_chunks::<{ TraceId::LEN }>().0;
@@ -41,7 +40,7 @@ impl<'a> Runs<'a> {
         Self { ids, ends }
     }
 
-    /// The ids that have no row in their trace, and the offsets of those that do.
+    /// The parent ids without a row in their trace, and the offsets of the others.
     pub(super) fn offsets(
         &self,
         parents: &FixedSizeBinaryArray,
@@ -63,7 +62,7 @@ impl<'a> Runs<'a> {
                 Some(table) => table.get(parent).copied(),
                 None => of_trace.iter().position(|id| id == parent),
             };
-            // Siblings are neighbours.
+            // Siblings are adjacent and share the parent.
             let mut before = None;
             for row in (start..end).filter(|row| parents.is_valid(*row)) {
                 let parent = &all[row];
@@ -90,9 +89,9 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Span ids of rows of a file, by the rows' numbers.
+/// Span ids of rows of a file, by row number.
 pub(crate) struct SpanIds {
-    /// In order.
+    /// Ascending.
     rows: Vec<u32>,
     ids: Vec<[u8; SpanId::LEN]>,
 }
@@ -107,10 +106,10 @@ fn ids<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a FixedSizeBinaryArra
 }
 
 impl SpanIds {
-    /// Those of rows as they were read, with their numbers.
+    /// The ids of rows that were read, with their numbers.
     ///
     /// # Errors
-    /// Where there are none to read.
+    /// If the ids were not read.
     pub(crate) fn of(batches: &[RecordBatch], rows: Vec<u32>) -> Result<Self, ArrowError> {
         let mut known = Vec::with_capacity(rows.len());
         for batch in batches {
@@ -123,8 +122,7 @@ impl SpanIds {
         self.rows.binary_search(&row).ok().and_then(|at| self.ids.get(at))
     }
 
-    /// Rows that are parents of these, and whose ids are not among these; in
-    /// order.
+    /// The parents of these rows whose ids are not known here, ascending.
     pub(crate) fn missing(&self, batches: &[RecordBatch]) -> Vec<u32> {
         let mut missing = Vec::new();
         for name in [file_column::PARENT_ROW_OFFSET, file_column::ASSEMBLED_PARENT_ROW_OFFSET] {
@@ -145,11 +143,11 @@ impl SpanIds {
     }
 }
 
-/// How rows of a file are told whose children they are.
+/// How parents are restored.
 pub(crate) enum Parents {
-    /// By ids: of the rows that are read, and of others that are their parents.
+    /// As ids: of the rows that are read, and of other rows that are their parents.
     Ids(SpanIds, SpanIds),
-    /// Only whether there is one, in place of which stands an id of zeros.
+    /// Only whether there is a parent. An id of zeros stands for any parent.
     Presence,
 }
 
@@ -164,8 +162,8 @@ impl Parents {
         }
     }
 
-    /// A column of parents as it was, of rows that begin with this one of those
-    /// that are read.
+    /// Restores a column of parents. `first` is the index of its first row among all rows that are
+    /// read.
     pub(super) fn restore(
         &self,
         own: &ArrayRef,

@@ -1,9 +1,7 @@
-//! Which attributes belong to the shapes of spans, and which have columns of
-//! their own.
+//! Decides which attributes belong to shapes, and which have their own columns.
 //!
-//! A value that many rows have belongs to the shape, so long as it does not make
-//! many shapes of one: then to write it with every row takes less. A sample of
-//! the rows decides.
+//! A frequent value belongs to the shape, unless it would split shapes into too many. Then writing
+//! it with every row is cheaper. A sample of the rows decides.
 
 use ahash::AHashMap;
 use hashbrown::HashTable;
@@ -16,40 +14,38 @@ use super::{Layout, MAX_OWN};
 use crate::embedded::files::order::RowPlace;
 use crate::embedded::keys::{fold, hash_value};
 
-/// Rows that are looked at.
+/// Rows in the sample.
 const SAMPLE_ROWS: usize = 8192;
-/// Rows of the sample that have a value which many rows have.
+/// A value is frequent if this many rows of the sample have it.
 const FREQUENT_ROWS: u32 = 4;
-/// Where none of so many values are of a form, none are.
+/// If none of this many values has a form, the attribute's values are assumed not to have it.
 const LOOKED_AT: usize = 8;
-/// Attributes that fewer than one of so many rows have share the map.
+/// Attributes with fewer than one in this many rows stay in the map.
 const RARE_ROWS: usize = 512;
-/// An attribute belongs to shapes where one of so many of its rows has a
-/// frequent value.
+/// An attribute belongs to shapes if at least one in this many of its rows has a frequent value.
 const LEAST_FREQUENT: u32 = 4;
-/// Bytes that a shape takes in a file, for each attribute that makes it one of
-/// its own.
+/// Bytes of one additional shape in a file, for each attribute that adds one.
 const SHAPE_BYTES: f64 = 6.0;
-/// Attributes that rows of one moment give columns of their own, at most. Merged
-/// files have room for those of several.
+/// Maximum attributes for which new files get columns. Merged files have room for those of several
+/// files.
 const MAX_CHOSEN: usize = MAX_OWN / 2;
-/// Mixed into the hash of a shape with each value: an odd number of many bits.
+/// Hash multiplier that mixes values into shapes: odd, with many bits set.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// See the module.
+/// The plan for a file. See the module's description.
 pub(crate) struct Plan {
     /// Whether frequent values of a name belong to the shape.
     is_shaped: Vec<bool>,
     frequent: Frequent,
-    /// Attributes with columns of their own, of rows and of shapes.
+    /// Attributes with their own columns, of rows and of shapes.
     pub(crate) own: Vec<Own>,
     pub(crate) shaped: Vec<Own>,
-    /// Those of rows most of whose values are distinct.
+    /// Row attributes with mostly distinct values.
     pub(crate) distinct: Vec<Own>,
 }
 
-/// The frequent values of names. Every value of every row is looked for here, so
-/// all of it lies close together.
+/// The frequent values of names. Every value of every row is looked up here, so the data is
+/// compact.
 #[derive(Default)]
 struct Frequent {
     values: HashTable<Value>,
@@ -61,7 +57,7 @@ struct Value {
     hash: u64,
     name: u32,
     number: u32,
-    /// Where in the texts it begins, and its length.
+    /// Offset and length in the texts.
     at: u32,
     len: u32,
 }
@@ -74,8 +70,7 @@ impl Frequent {
     }
 
     fn add(&mut self, name: u32, hash: u64, value: &str) {
-        // One of two that share a hash is left out, and is as good as rare; so is
-        // what has no room.
+        // A value whose hash collides with another's, or that does not fit, counts as rare.
         let (Ok(at), Ok(len)) = (u32::try_from(self.texts.len()), u32::try_from(value.len()))
         else {
             return;
@@ -92,9 +87,9 @@ impl Frequent {
 /// A name in the sample.
 #[derive(Default)]
 struct Sampled<'a> {
-    /// By the hash of the value: rows that have it, and the value.
+    /// By the hash of the value: number of rows, and the value.
     values: AHashMap<u64, (u32, &'a str)>,
-    /// Rows of the sample, and the hash of the value of each.
+    /// Rows of the sample, and the hash of each row's value.
     rows: Vec<(u32, u64)>,
 }
 
@@ -107,8 +102,8 @@ impl Sampled<'_> {
         self.values.values().map(|(rows, _)| rows).filter(|rows| **rows >= FREQUENT_ROWS).sum()
     }
 
-    /// The column of bytes that three of four of the values fit, of which those that are
-    /// frequent are looked at or not; and whether all of them do.
+    /// The bytes column (hexadecimal or UUID) that three quarters of the values fit, and whether
+    /// all of them do. Frequent values are only included with `with_frequent`.
     fn digits(&self, with_frequent: bool) -> Option<(OwnType, bool)> {
         let values = self.values.values();
         let values = values.filter(|(rows, _)| with_frequent || *rows < FREQUENT_ROWS);
@@ -122,7 +117,7 @@ impl Sampled<'_> {
                 return None;
             }
         }
-        // Numbers are no identifiers, though their digits are.
+        // Decimal numbers consist of hexadecimal digits but are not identifiers.
         let of_hex = if letters * 2 > all { of_hex } else { 0 };
         let (own_type, of_it) = match of_uuid > of_hex {
             true => (OwnType::Uuid, of_uuid),
@@ -131,8 +126,7 @@ impl Sampled<'_> {
         (of_it > 0 && of_it * 4 >= all * 3).then_some((own_type, of_it == all))
     }
 
-    /// Bytes that it takes to say which of the frequent values each row has, or
-    /// none, at best.
+    /// Estimate, at best, of the bytes needed to store for each row which frequent value it has.
     fn bytes(&self, all_rows: usize) -> f64 {
         let rows = f64::from(self.frequent_rows());
         let counts = self.values.values().map(|(rows, _)| *rows);
@@ -144,8 +138,7 @@ impl Sampled<'_> {
 }
 
 impl Plan {
-    /// For the rows at these places. With a layout given, only for the columns that
-    /// it has.
+    /// The plan for the rows at these places. If a layout is given, only its columns are used.
     pub(crate) fn new(rows: &Rows<'_>, places: &[RowPlace], within: Option<&Layout>) -> Self {
         let split = &rows.split;
         let step = places.len().div_ceil(SAMPLE_ROWS).max(1);
@@ -202,7 +195,7 @@ impl Plan {
             let digits = is_text.then(|| sampled.digits(!plan.is_shaped[number])).flatten();
             let of_digits = digits.map(|(own_type, _)| Own { own_type, ..own.clone() });
             let of_digits = of_digits.filter(|own| allowed(own, |layout| &layout.own));
-            // Values that are not of its form have another column, where there are any.
+            // Values without the form need another column, if there are any.
             let is_enough = of_digits.is_some() && digits.is_some_and(|(_, all)| all);
             for own in of_digits.into_iter().chain((!is_enough).then_some(own)) {
                 if plan.own.len() < MAX_CHOSEN && allowed(&own, |layout| &layout.own) {
@@ -219,18 +212,18 @@ impl Plan {
         self.is_shaped[name as usize]
     }
 
-    /// The number of a value where it is a frequent one that belongs to the shape.
+    /// The number of a value, if it is frequent and belongs to the shape.
     pub(super) fn of_shape(&self, name: u32, hash: u64, value: &str) -> Option<u32> {
         self.frequent.find(name, hash, value)
     }
 
-    /// Of how many frequent values there is a number.
+    /// Number of frequent values.
     pub(super) const fn frequent_values(&self) -> usize {
         self.frequent.count as usize
     }
 }
 
-/// The values of every name in some rows, so far as they can have a column.
+/// The values of every name in some rows, if they can have a column.
 fn sample<'a>(split: &Split<'a>, places: &[RowPlace]) -> Vec<Sampled<'a>> {
     let mut names: Vec<Sampled<'a>> = Vec::new();
     names.resize_with(split.names.len(), Sampled::default);
@@ -252,7 +245,7 @@ fn sample<'a>(split: &Split<'a>, places: &[RowPlace]) -> Vec<Sampled<'a>> {
     names
 }
 
-/// The shapes of the rows of the sample if they had these values, too.
+/// The shapes of the sampled rows after adding this name's values.
 fn with(shapes: &[u64], sampled: &Sampled<'_>, name: usize) -> Vec<u64> {
     let mut with = shapes.to_vec();
     for (row, hash) in &sampled.rows {
@@ -264,15 +257,15 @@ fn with(shapes: &[u64], sampled: &Sampled<'_>, name: usize) -> Vec<u64> {
     with
 }
 
-/// Counts distinct numbers, in memory that stays.
+/// Counts distinct numbers and reuses its memory.
 #[derive(Default)]
 struct Distinct {
-    /// Zero where there is none.
+    /// Zero means empty.
     seen: Vec<u64>,
 }
 
 impl Distinct {
-    /// Of numbers as good as random.
+    /// The numbers must be random.
     fn count(&mut self, numbers: &[u64]) -> usize {
         let places = (2 * numbers.len()).next_power_of_two();
         self.seen.clear();

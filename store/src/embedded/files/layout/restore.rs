@@ -1,4 +1,4 @@
-//! Rows of a file as rows of the span schema.
+//! Converts rows of a file to rows of the span schema.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use super::maps::{self, Source};
 use super::own::Texts;
 use super::{Layout, Parents, SHAPE_FIELDS, SHAPED, file_column};
 
-/// What is wanted of some rows.
+/// The requested parts of rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted<'a> {
-    /// Columns of the span schema; `None` for all.
+    /// Columns of the span schema; `None` means all.
     pub(crate) columns: Option<&'a [&'static str]>,
-    /// Keys of attributes; `None` for all.
+    /// Keys of attributes; `None` means all.
     pub(crate) keys: Option<&'a [&'a str]>,
-    /// Whether ids of parents are wanted, or only whether there is one.
+    /// Whether parent ids are requested, or only whether there is a parent.
     pub(crate) parent_ids: bool,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Wanted<'a> {
     /// Everything.
     pub(crate) const ALL: Self = Self { columns: None, keys: None, parent_ids: true };
 
-    /// These columns.
+    /// Only these columns.
     pub(crate) const fn columns(columns: &'a [&'static str]) -> Self {
         Self { columns: Some(columns), ..Self::ALL }
     }
@@ -46,7 +46,7 @@ impl<'a> Wanted<'a> {
         self.has(column::CLIENT_ADDRESS) || self.has(column::CLIENT_PORT)
     }
 
-    /// Whether any column is wanted that may follow from others.
+    /// Whether any requested column may be derived from others.
     fn has_following(&self) -> bool {
         [column::ASSEMBLED_TRACE_ID, column::ASSEMBLED_PARENT, column::CONFIDENCE]
             .iter()
@@ -60,18 +60,17 @@ impl<'a> Wanted<'a> {
             || self.has_client() && derived::is_of_client(key)
     }
 
-    /// Whether the ids of other rows must be known.
+    /// Whether ids of other rows are needed.
     pub(crate) fn needs_parents(&self) -> bool {
         self.parent_ids && (self.has(column::PARENT_SPAN_ID) || self.has(column::ASSEMBLED_PARENT))
     }
 
-    /// The places of all columns of the shapes that must be known; none where
-    /// nothing of them must be.
+    /// Indexes of the shapes' columns that must be read. Empty if nothing of the shapes is needed.
     pub(crate) fn shape_places(&self, layout: &Layout) -> Vec<usize> {
         let fields = layout.shapes_schema.fields().iter();
         let fixed = fields.take(SHAPE_FIELDS).map(|field| match field.name().as_str() {
             file_column::FOLLOWS => self.has_following(),
-            // Of no row.
+            // Never part of a row.
             file_column::LONGEST_IN_BLOCKS => false,
             column::EVIDENCE => self.has(column::EVIDENCE) || self.has(column::CONFIDENCE),
             name => self.has(name),
@@ -79,22 +78,22 @@ impl<'a> Wanted<'a> {
         let shaped = layout.shaped.iter().map(|own| self.has_key(&own.key));
         let places = fixed.chain(shaped).enumerate().skip(1);
         let places: Vec<usize> = places.filter(|(_, has)| *has).map(|(place, _)| place).collect();
-        // The number of each shape comes first.
+        // The shape's number comes first.
         match places.is_empty() {
             true => places,
             false => std::iter::once(0).chain(places).collect(),
         }
     }
 
-    /// Whether the map of attributes must be read, where it may have some keys.
+    /// Whether the map of attributes must be read. `may_map` says which keys it may contain.
     fn needs_map(&self, may_map: impl Fn(&str) -> bool) -> bool {
         let of_keys = |keys: &[&str]| keys.iter().any(|key| may_map(key));
         self.has(column::ATTRIBUTES) && self.keys.is_none_or(of_keys)
             || self.has_client() && derived::client_keys().any(may_map)
     }
 
-    /// The places of all columns of a file that must be read, whose map may have
-    /// some keys.
+    /// Indexes of the file's columns that must be read. `may_map` says which keys the map may
+    /// contain.
     pub(crate) fn places(&self, layout: &Layout, may_map: impl Fn(&str) -> bool) -> Vec<usize> {
         let needs_map = self.needs_map(may_map);
         let needed = |name: &str| match name {
@@ -115,7 +114,7 @@ impl<'a> Wanted<'a> {
         common.chain(own.map(|(place, _)| first + place)).collect()
     }
 
-    /// The columns as they are given.
+    /// The schema of the result.
     pub(crate) fn schema(&self) -> SchemaRef {
         let all = span_schema();
         if self.columns.is_none() {
@@ -133,17 +132,16 @@ pub(crate) struct Shapes {
     numbers: Numbers,
 }
 
-/// The numbers of shapes, in order.
+/// The numbers of the shapes, ascending.
 #[derive(Debug)]
 enum Numbers {
-    /// One after the other, from this one on.
+    /// Consecutive, from this one on.
     From(i64),
     Some(Vec<i64>),
 }
 
 impl Shapes {
-    /// `None` where these are not all of a row group: they are numbered one after
-    /// the other.
+    /// All shapes of a row group. Returns `None` if their numbers are not consecutive.
     pub(crate) fn all(rows: RecordBatch) -> Option<Self> {
         let (rows, numbers) = Self::numbered(rows)?;
         let first = *numbers.first()?;
@@ -151,15 +149,15 @@ impl Shapes {
         in_order.then_some(Self { rows, numbers: Numbers::From(first) })
     }
 
-    /// Those of a row group that have these numbers, in order; `None` where these are
-    /// others.
+    /// The shapes of a row group with these numbers, ascending. Returns `None` if the rows have
+    /// other numbers.
     pub(crate) fn some(rows: RecordBatch, wanted: Vec<i64>) -> Option<Self> {
         let (rows, numbers) = Self::numbered(rows)?;
         (*numbers == *wanted).then_some(Self { rows, numbers: Numbers::Some(wanted) })
     }
 
-    /// Shapes without their numbers, which take more memory than a column or two of
-    /// the others.
+    /// The shapes without their numbers, which take more memory than one or two of the other
+    /// columns.
     fn numbered(mut rows: RecordBatch) -> Option<(RecordBatch, ScalarBuffer<i64>)> {
         let place = rows.schema().index_of(file_column::SHAPE).ok()?;
         let numbers = rows.remove_column(place);
@@ -167,7 +165,7 @@ impl Shapes {
         Some((rows, numbers))
     }
 
-    /// The number of the first of all.
+    /// The number of the first shape, if these are all shapes.
     pub(crate) const fn first(&self) -> Option<i64> {
         match &self.numbers {
             Numbers::From(first) => Some(*first),
@@ -175,20 +173,20 @@ impl Shapes {
         }
     }
 
-    /// Memory that they take.
+    /// Memory that the shapes use.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.rows.get_array_memory_size()
     }
 
-    /// Their columns without their numbers, one row each.
+    /// The columns of the shapes, without their numbers.
     pub(crate) const fn rows(&self) -> &RecordBatch {
         &self.rows
     }
 
-    /// Which of them rows have.
+    /// The index of each row's shape.
     ///
     /// # Errors
-    /// Where a row has none of them.
+    /// If a row has none of these shapes.
     pub(crate) fn places(&self, batch: &RecordBatch) -> Result<UInt32Array, ArrowError> {
         let place = |number: &i64| {
             let place = match &self.numbers {
@@ -211,10 +209,10 @@ impl Shapes {
     }
 }
 
-/// The numbers of the shapes of rows as they were read.
+/// The shape numbers of rows that were read.
 ///
 /// # Errors
-/// Where they were not read.
+/// If the numbers were not read.
 pub(crate) fn shape_numbers(batch: &RecordBatch) -> Result<&Int64Array, ArrowError> {
     let numbers = batch.column_by_name(file_column::SHAPE);
     let numbers = numbers.and_then(|array| array.as_primitive_opt());
@@ -225,8 +223,8 @@ pub(crate) fn not_of_file() -> ArrowError {
     ArrowError::ParquetError("a row's shape is not among the file's".to_owned())
 }
 
-/// One column of shapes as that of the rows that have these. Of a dictionary only
-/// the texts that they use, once each.
+/// Expands a column of shapes to one of rows. A dictionary is reduced to the texts in use, each
+/// once.
 pub(crate) fn of_shapes(array: &ArrayRef, places: &UInt32Array) -> Result<ArrayRef, ArrowError> {
     let Some(dictionary) = array.as_dictionary_opt::<Int32Type>() else {
         return take(array, places, None);
@@ -251,12 +249,11 @@ pub(crate) fn of_shapes(array: &ArrayRef, places: &UInt32Array) -> Result<ArrayR
     Ok(Arc::new(DictionaryArray::try_new(keys, values)?))
 }
 
-/// Rows of the span schema from a batch of one row group that was read with the
-/// places that are [wanted](Wanted::places), the first of which is this one of
-/// all that are read of the group.
+/// Restores rows of the span schema. The batch is of one row group and has the [requested
+/// columns](Wanted::places). Its first row is number `first` of all rows read from the group.
 ///
 /// # Errors
-/// Where the batch is not of such a file.
+/// If the batch does not come from such a file.
 pub(crate) fn restore(
     layout: &Layout,
     batch: &RecordBatch,
@@ -295,7 +292,7 @@ pub(crate) fn restore(
         let rest = batch.column_by_name(column::ATTRIBUTES);
         match places {
             Some(places) => maps::join(places.values(), &mut sources, rest),
-            // No attribute of shapes is wanted, so it does not matter which they have.
+            // No attribute of shapes is requested, so any shape will do.
             None => maps::join(&vec![0; rows], &mut sources, rest),
         }
     };
@@ -303,7 +300,7 @@ pub(crate) fn restore(
         Some(places) => of_shapes(known()?.column(name)?, places),
         None => known().and_then(|shapes| Ok(new_empty_array(shapes.column(name)?.data_type()))),
     };
-    // What several columns follow from, if any of them is wanted.
+    // Several columns are derived from this one. Read only if one of them is requested.
     let empty = || Ok(new_empty_array(&DataType::Null));
     let follows = if wanted.has_following() { shaped(file_column::FOLLOWS) } else { empty() }?;
     let has_sent = wanted.has(column::PARENT_SPAN_ID) || wanted.has(column::ASSEMBLED_PARENT);

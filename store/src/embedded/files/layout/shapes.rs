@@ -1,4 +1,4 @@
-//! Rows that are alike but for a few values share a shape, which is written once.
+//! Shapes: what similar rows have in common, written once.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
@@ -27,34 +27,34 @@ use crate::embedded::files::index::BLOCK_ROWS;
 use crate::embedded::files::order::RowPlace;
 use crate::embedded::keys::hash_value;
 
-/// Rows that are fetched together: what is read of them fits into the nearest caches.
+/// Rows that are prefetched together. Their data fits into the processor's nearest caches.
 const FETCHED_ROWS: usize = 64;
 
-/// Shapes of one row group are numbered from a multiple of this.
+/// The shape numbers of a row group start at a multiple of 2 to this power.
 pub(crate) const NUMBERS: u32 = 20;
 
-/// The number of the first shape of a row group; no other has the same.
+/// The number of a row group's first shape. No other row group has the same.
 fn base() -> i64 {
-    // Begins from random numbers each time.
+    // Every `RandomState` has different random keys.
     let random = RandomState::new().build_hasher().finish();
     ((random >> (NUMBERS + 2)) << NUMBERS).cast_signed()
 }
 
-/// What is written of the shapes and attributes of a row group.
+/// The shapes and attributes of a row group, ready to be written.
 pub(crate) struct Columns {
-    /// For each row the number of its shape.
+    /// The shape number of each row.
     pub(crate) numbers: ArrayRef,
-    /// The columns of the shapes that are no attributes.
+    /// The columns of the shapes, without attributes.
     pub(crate) shapes: Vec<ArrayRef>,
-    /// The map of those that are elsewhere neither.
+    /// The map with the remaining attributes.
     pub(crate) rest: ArrayRef,
-    /// The keys that are in it.
+    /// The keys in the map.
     pub(crate) rest_keys: Vec<String>,
-    /// For every block of rows the hashes of its attributes with their values.
+    /// For each block of rows, the hashes of its attributes.
     pub(crate) hashes: Vec<Vec<u64>>,
 }
 
-/// The columns of a row group's attributes, as a layout has them.
+/// The attribute columns of a row group, in the layout's order.
 pub(crate) struct OwnEncoders {
     /// Of rows.
     pub(crate) rows: Vec<ColumnEncoder>,
@@ -62,20 +62,20 @@ pub(crate) struct OwnEncoders {
     pub(crate) shapes: Vec<ColumnEncoder>,
 }
 
-/// Rows on their way to a file.
+/// Rows that will be written to a file.
 pub(crate) struct Rows<'a> {
-    /// Their columns; attributes are in the split.
+    /// Their columns. Attributes are in `split`.
     pub(crate) batches: Vec<RecordBatch>,
     pub(crate) split: Split<'a>,
-    /// Of each row what makes its shape: first the columns that all shapes have.
+    /// The hash of each row's shape. Initially it covers only the columns that all shapes have.
     pub(crate) hashes: Vec<Vec<Hash>>,
     pub(super) follows: Follows,
     hasher: Hasher,
 }
 
-/// What a shape adds to the index, and where it was added last.
+/// What a shape adds to the index, and the last block to which it was added.
 struct ShapeHashes {
-    /// Of its attributes, from the first to the end of [`Shapes::hashes`].
+    /// Its range in [`Shapes::hashes`].
     hashes: std::ops::Range<usize>,
     block: usize,
 }
@@ -83,9 +83,9 @@ struct ShapeHashes {
 /// The shapes of a row group.
 #[derive(Default)]
 struct Shapes {
-    /// By their hashes, of which the first half finds them.
+    /// Shape numbers by hash. The first half of the hash finds the entry.
     numbers: HashTable<(Hash, u32)>,
-    /// A row of each, and what follows.
+    /// The first row of each shape, and its `follows` bits.
     first: Vec<RowPlace>,
     follows: Vec<u8>,
     longest: Vec<Longest>,
@@ -95,7 +95,7 @@ struct Shapes {
 
 impl<'a> Rows<'a> {
     /// # Errors
-    /// Where a batch does not have the span schema.
+    /// If a batch does not have the span schema.
     pub(crate) fn new(rows: &'a [SpanRows]) -> Result<Self, ArrowError> {
         let hasher = Hasher::new();
         let batches: Vec<RecordBatch> = rows.iter().map(|rows| rows.columns().clone()).collect();
@@ -144,12 +144,11 @@ impl<'a> Rows<'a> {
         );
     }
 
-    /// The shapes and attributes of the rows at these places, of which it is known
-    /// what follows and how long they took. `own` get the attributes that have
-    /// columns.
+    /// The shapes and attributes of the rows at these places. Attributes with their own column are
+    /// added to `own`.
     ///
     /// # Errors
-    /// Where texts are too large for a file.
+    /// If texts are too large for a file.
     pub(crate) fn columns(
         &self,
         layout: &Layout,
@@ -221,19 +220,17 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Reads a little of what these rows have. It lies all over memory: in a loop as
-    /// short as this, what many of them have comes at once; later, each would be
-    /// waited for.
+    /// Prefetches the data of these rows, which is scattered in memory. In such a short loop, many
+    /// accesses overlap. Later, each would wait for memory.
     fn fetch(&self, places: &[RowPlace]) {
         let touched = places
             .iter()
             .map(|&(batch, row)| self.split.touch((batch, row)) ^ self.hashes[batch][row][0]);
-        // Nobody needs it, which is not to be seen.
+        // Keeps the compiler from removing the unused result.
         std::hint::black_box(touched.fold(0, |all, some| all ^ some));
     }
 
-    /// For each name the places of its columns among these: last that which takes any
-    /// value.
+    /// For each name, the indexes of its columns. The column that accepts any value is the last.
     fn places_of(&self, columns: &[Own]) -> Vec<[Option<usize>; 3]> {
         let mut places: AHashMap<(u8, &str), [Option<usize>; 3]> = AHashMap::new();
         for (place, own) in columns.iter().enumerate() {
@@ -250,8 +247,8 @@ impl<'a> Rows<'a> {
             .collect()
     }
 
-    /// The shapes in the order in which they are written, and their columns that are no
-    /// attributes; `own` get those that are.
+    /// The order in which shapes are written, and their columns without attributes. Attributes are
+    /// added to `own`.
     fn shapes(
         &self,
         layout: &Layout,
@@ -303,7 +300,7 @@ impl Shapes {
             Entry::Occupied(known) => return known.get().1,
             Entry::Vacant(place) => place,
         };
-        // A row group has far fewer rows than can be counted.
+        // A row group has far fewer rows than a u32 can count.
         let number = self.first.len() as u32;
         place.insert((hash, number));
         self.first.push(row);
@@ -323,7 +320,7 @@ fn of_shape<'a>(split: &'a Split<'_>, row: RowPlace) -> impl Iterator<Item = (u3
     of_shape.map(|attribute| (attribute.slot.name, attribute.text))
 }
 
-/// Hashes of which most repetitions are left out at once.
+/// A filter that removes most repeated hashes.
 struct Distinct {
     seen: [u64; Self::SEEN],
     hashes: Vec<u64>,

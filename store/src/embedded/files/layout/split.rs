@@ -1,5 +1,5 @@
-//! The attributes of rows, taken apart: which names there are, and which rows have
-//! the same in the same order. What such rows have in common is looked at once.
+//! Splits the attributes of rows into names and patterns. A pattern is a list of names that many
+//! rows share, so the common part is processed once.
 
 use ahash::AHashMap;
 use arrow::array::{Array, AsArray, MapArray, StringArray, UInt8Array};
@@ -47,55 +47,54 @@ pub(super) fn mistyped() -> ArrowError {
 pub(super) struct Name<'a> {
     pub(super) key: &'a str,
     pub(super) type_number: u8,
-    /// From which the hashes of its values begin.
+    /// The seed for hashes of its values.
     pub(super) seed: u64,
-    /// The name that came after it the last time: most spans resemble the one
-    /// before.
+    /// The name that followed it last time. Most spans resemble the previous one.
     next: u32,
-    /// The last pattern that has it.
+    /// The last pattern that contains it.
     met_in: u32,
 }
 
 /// An attribute of all rows of a pattern.
 pub(super) struct Slot<'a> {
     pub(super) name: u32,
-    /// Whether no slot before has its name.
+    /// Whether no earlier slot has the same name.
     pub(super) is_first: bool,
-    /// The value and its hash, where it is that of all rows.
+    /// The value and its hash, if all rows share it.
     pub(super) value: Option<(&'a str, u64)>,
-    /// Whether that value belongs to the shape.
+    /// Whether the shared value belongs to the shape.
     pub(super) is_of_shape: bool,
 }
 
-/// What some rows have in common: a template's, or those of maps with the
-/// same names in the same order.
+/// The common part of some rows: those of one template, or those whose maps have the same names in
+/// the same order.
 struct Pattern<'a> {
     slots: Vec<Slot<'a>>,
-    /// Of the values that belong to the shape.
+    /// Hash of the values that belong to the shape.
     shape: Hash,
-    /// Slots whose values may belong to the shape, row by row, with their places
+    /// Slots whose values may belong to the shape, depending on the row, and the index of each
     /// among the row's own texts.
     may_be_of_shape: Vec<(usize, usize)>,
-    /// Slots whose values do not all belong to the shape, with the same places.
+    /// Slots with values that do not belong to the shape, and the same indexes.
     left: Vec<(u32, u32)>,
 }
 
-/// Where rows of a pattern have a value.
+/// Where the rows of a pattern have a value.
 #[derive(Clone, Copy)]
 pub(super) enum ValuePlace<'a> {
     /// In the pattern.
     OfAll(&'a str),
-    /// The place among their own texts.
+    /// The index among each row's own texts.
     Own(usize),
 }
 
 /// The rows of a batch.
 struct BatchRows<'a> {
-    /// Of each row the number of its pattern, and where its own texts begin.
+    /// For each row, the number of its pattern and the index of its first own text.
     rows: Vec<(u32, u32)>,
-    /// Own texts: of rows with a template, and after them those of maps.
+    /// Own texts of rows with a template, then those of maps.
     texts: [&'a StringArray; 2],
-    /// Whether an own text belongs to the shape.
+    /// Whether each own text belongs to the shape.
     is_of_shape: Vec<bool>,
 }
 
@@ -114,34 +113,34 @@ impl<'a> BatchRows<'a> {
 pub(super) struct Attribute<'s, 'a> {
     pub(super) slot: &'s Slot<'a>,
     pub(super) text: &'a str,
-    /// The hash of the text, where it is known already.
+    /// The hash of the text, if it was already computed.
     pub(super) hash: Option<u64>,
-    /// Whether its value belongs to the shape of the row.
+    /// Whether the value belongs to the row's shape.
     pub(super) is_of_shape: bool,
 }
 
-/// See the module.
+/// The attributes of batches. See the module's description.
 pub(crate) struct Split<'a> {
     pub(super) names: Vec<Name<'a>>,
     patterns: Vec<Pattern<'a>>,
     batches: Vec<BatchRows<'a>>,
 }
 
-/// What is known while rows are taken apart.
+/// Look-up tables that are used while rows are split.
 #[derive(Default)]
 struct Numbers<'a> {
     names: AHashMap<(u8, &'a str), u32>,
-    /// Patterns of templates, by their ids.
+    /// Patterns of templates, by template id.
     templates: AHashMap<u64, u32>,
     /// Patterns of maps.
     maps: AHashMap<Vec<u32>, u32>,
-    /// The name that was met last.
+    /// The previous name.
     before: u32,
 }
 
 impl<'a> Split<'a> {
     /// # Errors
-    /// Where a batch does not have the span schema.
+    /// If a batch does not have the span schema.
     pub(crate) fn new(batches: &'a [SpanRows]) -> Result<Self, ArrowError> {
         let mut split = Self { names: Vec::new(), patterns: Vec::new(), batches: Vec::new() };
         let mut numbers = Numbers::default();
@@ -154,7 +153,7 @@ impl<'a> Split<'a> {
         let maps = Maps::of(maps.and_then(|maps| maps.as_map_opt()).ok_or_else(mistyped)?)?;
         let templated = batch.templated();
         let texts = [templated.map_or(maps.values, |templated| templated.texts()), maps.values];
-        // Without templates the texts of maps come first, and are all.
+        // Without templates, the texts of maps come first.
         let before_maps = templated.map_or(0, |templated| templated.texts().len());
         let places: Vec<u32> = templated
             .map_or(&[] as &[_], |templated| templated.templates())
@@ -169,7 +168,7 @@ impl<'a> Split<'a> {
                 return (places[place], templated.own(row).start as u32);
             }
             let entries = maps.entries(row);
-            // Fewer than can be counted by the offsets, which have 31 bits.
+            // Arrow's offsets have 31 bits.
             let first = (before_maps + entries.start) as u32;
             sequence.clear();
             sequence.extend(entries.map(|entry| {
@@ -270,7 +269,7 @@ impl<'a> Split<'a> {
         self.batches[batch].rows[row].0 as usize
     }
 
-    /// Where rows of a pattern have the value of a name: none, where they do not.
+    /// Where the rows of a pattern have the value of a name, if they do.
     pub(super) fn find(&self, pattern: usize, name: u32) -> Option<ValuePlace<'a>> {
         let slots = &self.patterns[pattern].slots;
         let at = slots.iter().position(|slot| slot.name == name)?;
@@ -280,7 +279,7 @@ impl<'a> Split<'a> {
         })
     }
 
-    /// The text of a row at the place that was [found](Self::find) for its pattern.
+    /// The text of a row at the place that [`Self::find`] returned for its pattern.
     #[inline]
     pub(super) fn text(&self, (batch, row): RowPlace, found: ValuePlace<'a>) -> &'a str {
         match found {
@@ -292,7 +291,7 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// Reads a little of what a row has.
+    /// Reads a few bytes of a row's data, to prefetch it.
     #[inline]
     pub(super) fn touch(&self, (batch, row): RowPlace) -> u64 {
         let batch = &self.batches[batch];
@@ -302,7 +301,7 @@ impl<'a> Split<'a> {
         u64::from(*is_of_shape) + first.map_or(0, |byte| u64::from(*byte))
     }
 
-    /// Those attributes of a row that do not belong to its shape.
+    /// The attributes of a row that do not belong to its shape.
     #[inline]
     pub(super) fn left(&self, (batch, row): RowPlace) -> impl Iterator<Item = Attribute<'_, 'a>> {
         let batch = &self.batches[batch];
@@ -323,8 +322,8 @@ impl<'a> Split<'a> {
         })
     }
 
-    /// Gives shapes the values of which `hash_of` knows that they belong to them, by
-    /// name, hash and text; and adds what it says of each to the row's.
+    /// Moves values into shapes. `hash_of` returns the hash of a frequent value, given its name,
+    /// hash and text. The hashes are added to those of the rows.
     pub(super) fn give_to_shapes(
         &mut self,
         hashes: &mut [Vec<Hash>],
@@ -346,7 +345,7 @@ impl<'a> Split<'a> {
                     _ => {}
                 }
                 if !slot.is_of_shape {
-                    // Fewer than the names of a batch.
+                    // Less than the number of names in a batch.
                     pattern.left.push((place as u32, own as u32));
                 }
                 own += usize::from(slot.value.is_none());

@@ -1,5 +1,4 @@
-//! What is written is what is read: of all rows, of any of them, of any columns,
-//! and after files were merged.
+//! Files return what was written: for all rows, subsets of rows and columns, and after merging.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,8 +35,8 @@ fn value() -> impl Strategy<Value = AttributeValue> {
 }
 
 prop_compose! {
-    /// Few distinct traces, parents among the spans and elsewhere, and names that
-    /// follow from the resource or do not.
+    /// Few distinct traces, parents inside and outside the file, and names that may or may not be
+    /// derived from the resource.
     fn span(n: u64)(
         trace in proptest::option::of(1u8..4),
         assembled in proptest::option::of(1u8..4),
@@ -87,7 +86,7 @@ fn spans(count: u64) -> impl Strategy<Value = Vec<Span>> {
     (0..count).map(span).collect::<Vec<_>>()
 }
 
-/// Spans that can be compared: by their ids, attributes in one order.
+/// Normalises spans for comparison: sorted by id, attributes sorted.
 fn sorted(mut spans: Vec<Span>) -> Vec<Span> {
     for span in &mut spans {
         span.attributes.sort_by_key(|(key, value)| (key.clone(), format!("{value:?}")));
@@ -97,13 +96,13 @@ fn sorted(mut spans: Vec<Span>) -> Vec<Span> {
 }
 
 fn written(directory: &Path, generation: u64, spans: &[Span]) -> Arc<SpanFile> {
-    // Of some rows the attributes are in a map, of others in templates.
+    // Some rows have attributes in a map, others in templates.
     let (first, others) = spans.split_at(spans.len() / 3);
     let (second, third) = others.split_at(others.len() / 2);
     let maps = first.iter().chain(second).collect::<SpanBatchBuilder>().finish().expect("a batch");
     let mut builder = SpanBatchBuilder::sharing();
-    // It begins with templates after some thousand rows; values of this key are left to
-    // the rows.
+    // The builder starts using templates after some thousand rows. Values of this key stay with the
+    // rows.
     for (n, span) in third.iter().cycle().take(5_000).enumerate() {
         let mut span = span.clone();
         for (key, value) in &mut span.attributes {
@@ -149,13 +148,13 @@ proptest! {
         let file = written(directory.path(), 1, &first);
         prop_assert_eq!(&sorted(read(&file, &[file.all_rows()])), &wanted);
 
-        // Some of the rows, whose parents may be others.
+        // A subset of the rows, whose parents may be outside the subset.
         let picked: Vec<_> =
             (0..30usize).filter(|row| picked[*row]).map(|row| row..row + 1).collect();
         for span in sorted(read(&file, &picked)) {
             prop_assert!(wanted.contains(&span), "{:?}", span);
         }
-        // Some of the columns.
+        // A subset of the columns.
         let columns = [column::ASSEMBLED_PARENT, column::HOST, column::ATTRIBUTES];
         let some = Wanted { keys: Some(&["k"]), parent_ids: false, ..Wanted::columns(&columns) };
         let all = read(&file, &[file.all_rows()]);
@@ -170,7 +169,7 @@ proptest! {
         let has_parent: Vec<bool> = all.iter().map(|span| span.assembled_parent.is_some()).collect();
         prop_assert_eq!(parents, has_parent);
 
-        // Two files of other attributes, as one.
+        // Merges two files with different attributes.
         let parts = [file, written(directory.path(), 2, &second)];
         let merged = writer::merge(directory.path(), (1, 2), &parts, &notes());
         let merged = merged.expect("merged").expect("rows");
@@ -183,11 +182,11 @@ proptest! {
     }
 }
 
-/// Where each attribute is compared with all before it, this takes minutes.
+/// Takes minutes if each attribute is compared with all earlier ones.
 #[test]
 fn a_span_of_very_many_attributes_is_written_and_read() {
     let mut span = Span::new(id(1), Capture::App, Kind::Internal, "s", "o", 1, 1);
-    // Each key comes twice.
+    // Each key occurs twice.
     let key = |n: i64| (format!("key {}", n / 2), AttributeValue::Int(n));
     span.attributes = (0..400_000).map(key).collect();
     let batch = [&span].into_iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
@@ -197,7 +196,7 @@ fn a_span_of_very_many_attributes_is_written_and_read() {
     assert_eq!(sorted(read(&file, &[file.all_rows()])), sorted(vec![span]));
 }
 
-/// Of many shapes only those are read that some rows have.
+/// If there are many shapes, only those of the selected rows are read.
 #[test]
 fn a_few_rows_of_many_shapes_are_what_was_written() {
     let spans: Vec<Span> = (0..3_000)
@@ -224,7 +223,7 @@ fn a_few_rows_of_many_shapes_are_what_was_written() {
         };
         batches.into_iter().flat_map(spans).collect()
     };
-    // Few, before all are kept, and after.
+    // First a few shapes are read, then all, which are cached.
     for _ in 0..2 {
         for first in (0..2_990).step_by(331) {
             let few = read(&[first..first + 2, first + 7..first + 8]);

@@ -108,8 +108,8 @@ fn a_number_of_rows_alone_is_not_believed() {
     assert_eq!(read(&[0]).expect("no rows").num_rows(), 0);
 }
 
-/// As another sender's dictionary may be: with null among its values, with
-/// values that no row has, and more of them than a byte counts.
+/// A dictionary from another sender: with a null value, with unused values, and with more values
+/// than a byte can count.
 #[test]
 fn dictionaries_of_others_survive() {
     let rows = batch(&[Span::new(SpanId([1; 8]), Capture::App, Kind::Client, "a", "b", 1, 2)]);

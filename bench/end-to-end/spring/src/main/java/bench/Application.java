@@ -5,7 +5,7 @@ import org.springframework.boot.autoconfigure.SpringBootApplication;
 import org.springframework.context.annotation.Bean;
 import org.springframework.web.client.RestTemplate;
 
-/** Three services in one jar; the profile (gateway, orders, stock) says which. */
+/** Three services in one JAR. The profile (gateway, orders, stock) selects one. */
 @SpringBootApplication
 public class Application {
     public static void main(String[] arguments) {

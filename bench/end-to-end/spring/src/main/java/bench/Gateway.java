@@ -8,7 +8,7 @@ import org.springframework.web.bind.annotation.PathVariable;
 import org.springframework.web.bind.annotation.RestController;
 import org.springframework.web.client.RestTemplate;
 
-/** What customers talk to: hands on to orders. */
+/** The front, which forwards to orders. */
 @RestController
 @Profile("gateway")
 class Gateway {

@@ -10,7 +10,7 @@ import org.springframework.web.bind.annotation.PathVariable;
 import org.springframework.web.bind.annotation.RestController;
 import org.springframework.web.client.RestTemplate;
 
-/** Orders and their lines, from the database; what is left of each, from stock. */
+/** Orders and their lines, from the database, with the remaining stock, from stock. */
 @RestController
 @Profile("orders")
 class Orders {

@@ -7,7 +7,7 @@ import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.PathVariable;
 import org.springframework.web.bind.annotation.RestController;
 
-/** How much of a product is left. */
+/** The remaining stock of a product. */
 @RestController
 @Profile("stock")
 class Stock {

@@ -29,7 +29,7 @@ final class Calls {
         SERVING.set(id);
     }
 
-    /** Names a call that is about to be made; closing it notes it. */
+    /** Adds an id to a call that is about to be made. Closing it records the call. */
     static Call made(String kind, String target) {
         if (FILE == null) {
             return new Call(null, kind, target, 0);

@@ -7,7 +7,7 @@ import java.sql.SQLException;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.ConcurrentLinkedDeque;
 
-/** PostgreSQL with at most `size` connections, shared by all threads. */
+/** PostgreSQL with at most `size` connections, which all threads share. */
 final class Database {
     /** Statements on one connection. */
     interface Statements {

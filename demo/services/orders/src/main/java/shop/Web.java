@@ -7,7 +7,7 @@ import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import org.json.JSONObject;
 
-/** Calls one service; HttpURLConnection keeps idle connections by itself. */
+/** Calls one service. HttpURLConnection keeps idle connections itself. */
 record Web(String address) {
     record Reply(int status, JSONObject value) {}
 

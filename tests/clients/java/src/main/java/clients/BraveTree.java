@@ -9,7 +9,7 @@ import java.util.Map;
 import zipkin2.reporter.brave.AsyncZipkinSpanHandler;
 import zipkin2.reporter.urlconnection.URLConnectionSender;
 
-/** Two services that report the halves of one call under one id, joined by B3 headers. */
+/** Two services that report the halves of one call under one id, connected by B3 headers. */
 final class BraveTree {
     private BraveTree() {}
 

@@ -10,7 +10,7 @@ import io.jaegertracing.thrift.internal.senders.UdpSender;
 import java.net.URI;
 import java.util.Map;
 
-/** Jaeger's own old client, by thrift over HTTP and over UDP. */
+/** Jaeger's own old client, with Thrift over HTTP and UDP. */
 final class JaegerTree {
     private JaegerTree() {}
 

@@ -1,6 +1,9 @@
 package clients;
 
-/** Sends the known tree by one of Java's clients: Tree CLIENT SERVICE ENDPOINT. Prints the trace's id. */
+/**
+ * Sends the known tree with one of Java's clients: Tree CLIENT SERVICE ENDPOINT. Prints the
+ * trace's id.
+ */
 public final class Tree {
     private Tree() {}
 

@@ -5,18 +5,18 @@ import java.lang.instrument.Instrumentation;
 import java.util.jar.JarFile;
 
 /**
- * Where the virtual machine begins with the helper. Only this class is the system loader's; all
- * others are found by the boot loader, for classes of the JDK call them.
+ * The helper's entry points. Only this class is loaded by the system loader. All others are loaded
+ * by the boot loader, because classes of the JDK call them.
  */
 public final class Agent {
   private Agent() {}
 
-  /** With {@code -javaagent}. */
+  /** Called for {@code -javaagent}. */
   public static void premain(String options, Instrumentation instrumentation) {
     start(instrumentation);
   }
 
-  /** Attached to a virtual machine that runs. */
+  /** Called after attaching to a running virtual machine. */
   public static void agentmain(String options, Instrumentation instrumentation) {
     start(instrumentation);
   }

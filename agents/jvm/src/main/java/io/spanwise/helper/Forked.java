@@ -5,9 +5,9 @@ import java.util.concurrent.ForkJoinTask;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 
 /**
- * The work that tasks of fork-join pools are part of, from when they are forked until they begin.
- * Nothing can be put into a task, nor around it: so they are known by what they are. One that is
- * never begun goes with the garbage.
+ * The work item of each fork-join task between its fork and its start. A task can neither be
+ * changed nor wrapped, so it is identified by its object. A task that never starts is
+ * garbage-collected.
  */
 final class Forked {
   private static final int BUCKETS = 4096;
@@ -59,7 +59,7 @@ final class Forked {
     return null;
   }
 
-  /** The chain without what is gone, and without this task; the others keep their order. */
+  /** The chain without collected entries and without this task. The order of the others is kept. */
   private static Entry without(Entry first, ForkJoinTask<?> task) {
     Entry kept = first;
     while (kept != null && (kept.refersToTask(null) || kept.refersToTask(task))) {

@@ -8,8 +8,8 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
- * What was handed over, with the work that it is part of: whatever thread calls it works on that
- * meanwhile.
+ * A function that was handed over, with its work item. Any thread that calls it works on that item
+ * during the call.
  */
 abstract class Handed {
   final Work work;
@@ -59,7 +59,7 @@ abstract class Handed {
     }
   }
 
-  /** What a virtual thread runs: with its end, the thread ends. */
+  /** The function of a virtual thread. When it ends, the thread ends. */
   static final class OfThread extends Handed implements Runnable {
     private final Runnable task;
 
@@ -84,7 +84,7 @@ abstract class Handed {
     }
   }
 
-  /** What is run time and again, each time for nobody. */
+  /** A function that runs periodically, each time as background work. */
   static final class Periodic implements Runnable {
     private final Runnable task;
 

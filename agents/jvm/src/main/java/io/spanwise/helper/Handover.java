@@ -14,12 +14,15 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
- * What the rewritten classes call. Whatever fails here, the program gets what it has given.
+ * Called by the rewritten classes. If anything fails here, the program gets its original object.
  */
 public final class Handover {
-  /** What runs virtual threads is handed over among carriers, and is nobody's work. */
+  /**
+   * The continuations of virtual threads are passed between carriers, and are no work of their
+   * own.
+   */
   private static final String CONTINUATION = "java.lang.VirtualThread";
-  /** What a pool's thread does is told by what it takes, not by who has had it made. */
+  /** The work of a pool's thread is determined by the tasks that it takes, not by its creator. */
   private static final String WORKER = "java.util.concurrent.ThreadPoolExecutor$Worker";
 
   private Handover() {}
@@ -44,8 +47,8 @@ public final class Handover {
   }
 
   /**
-   * What a pool is given. What has a wrapped function inside is left, as is what may have to be
-   * compared in the pool's queue.
+   * Wraps a task for a pool. Functions that are already wrapped, and tasks that the pool may have
+   * to compare in its queue, stay unchanged.
    */
   public static Runnable wrapQueued(Runnable task) {
     if (task instanceof FutureTask
@@ -56,7 +59,7 @@ public final class Handover {
     return wrap(task);
   }
 
-  /** What a platform thread is made for. */
+  /** Wraps the function of a platform thread. */
   public static Runnable wrapStarted(Runnable task) {
     if (isWrapped(task)) {
       return task;
@@ -72,7 +75,7 @@ public final class Handover {
     }
   }
 
-  /** What a virtual thread is made for. */
+  /** Wraps the function of a virtual thread. */
   public static Runnable wrapVirtual(Runnable task) {
     try {
       return task == null ? null : new Handed.OfThread(ThreadState.mine().hand(0), task);
@@ -140,7 +143,7 @@ public final class Handover {
     }
   }
 
-  /** As the program has given it. */
+  /** The program's original function. */
   public static Runnable unwrap(Runnable task) {
     return task instanceof Handed.OfRunnable ? ((Handed.OfRunnable) task).task : task;
   }
@@ -151,7 +154,7 @@ public final class Handover {
     return found;
   }
 
-  /** A task as it stands in the queue of a pool. */
+  /** A task in the form in which it is stored in a pool's queue. */
   public static Runnable queued(Object pool, Runnable task) {
     if (!(pool instanceof ThreadPoolExecutor)) {
       return task;
@@ -164,7 +167,7 @@ public final class Handover {
     return task;
   }
 
-  /** A task is forked, or given to a fork-join pool. */
+  /** A task is forked or submitted to a fork-join pool. */
   public static void fork(ForkJoinTask<?> task) {
     try {
       if (task != null && !(task instanceof CompletableFuture.AsynchronousCompletionTask)) {
@@ -175,7 +178,7 @@ public final class Handover {
     }
   }
 
-  /** A task of a fork-join pool begins. */
+  /** A fork-join task starts. */
   public static void begins(ForkJoinTask<?> task) {
     try {
       Work work = Forked.take(task);
@@ -187,7 +190,7 @@ public final class Handover {
     }
   }
 
-  /** A task of a fork-join pool has ended. */
+  /** A fork-join task has ended. */
   public static void ends(ForkJoinTask<?> task) {
     try {
       if (Forked.isUsed()) {
@@ -208,7 +211,7 @@ public final class Handover {
     }
   }
 
-  /** The thread that runs ends. */
+  /** The current thread ends. */
   public static void threadEnds() {
     try {
       ThreadState.end();

@@ -5,10 +5,10 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 
-/** Begins, and says what is wrong. */
+/** Starts the helper and reports problems. */
 public final class Helper {
   private static final AtomicBoolean BEGUN = new AtomicBoolean();
-  /** What was said already. */
+  /** Messages that were already printed. */
   private static final Set<String> SAID = ConcurrentHashMap.newKeySet();
   private static final int MOST_SAID = 100;
   private static volatile Table table;
@@ -28,7 +28,7 @@ public final class Helper {
     new Rewriter(instrumentation).begin();
   }
 
-  /** Once for each kind of failure; the program goes on as if nothing were there. */
+  /** Reports each kind of failure once. The program continues as if the helper were not there. */
   static void failed(Throwable failure) {
     StackTraceElement[] trace = failure.getStackTrace();
     say(failure + (trace.length > 0 ? " at " + trace[0] : ""));
@@ -40,7 +40,7 @@ public final class Helper {
         System.err.println("spanwise: helper: " + what);
       }
     } catch (Throwable nothing) {
-      // Not even that can be said.
+      // Even the message cannot be printed.
     }
   }
 }

@@ -16,9 +16,9 @@ import org.objectweb.asm.Opcodes;
 import org.objectweb.asm.Type;
 
 /**
- * Has classes call {@link Handover} where work is handed over. Each change is a call where a
- * method begins or returns, or one around an argument: nothing is added to a class, so that
- * those can be changed that are loaded already.
+ * Makes classes call {@link Handover} where work is handed over. Each change is a call at the
+ * beginning or end of a method, or a call around an argument. Nothing is added to a class, so that
+ * loaded classes can be changed, too.
  */
 final class Rewriter implements ClassFileTransformer {
   private static final String HANDOVER = "io/spanwise/helper/Handover";
@@ -27,10 +27,10 @@ final class Rewriter implements ClassFileTransformer {
   private static final String TASK = "L" + CONCURRENT + "ForkJoinTask;";
   private static final String LIST = "Ljava/util/List;";
 
-  /** With the boot loader, that of the JDK's classes. */
+  /** The boot loader and this one load the JDK's classes. */
   private static final ClassLoader PLATFORM = ClassLoader.getPlatformClassLoader();
 
-  /** What can be handed over. */
+  /** Types that can be handed over. */
   private static final Set<String> FUNCTIONS = Set.of(
       RUNNABLE,
       "L" + CONCURRENT + "Callable;",
@@ -40,9 +40,9 @@ final class Rewriter implements ClassFileTransformer {
       "Ljava/util/function/Consumer;",
       "Ljava/util/function/BiConsumer;");
 
-  /** How a method of a class is changed. */
+  /** How to change the methods of a class. */
   private interface Change {
-    /** What changes it; null where it is left. */
+    /** The visitor that changes a method; null if it stays unchanged. */
     MethodVisitor of(String name, Type method, boolean isStatic, MethodVisitor next);
   }
 
@@ -75,7 +75,7 @@ final class Rewriter implements ClassFileTransformer {
     this.instrumentation = instrumentation;
   }
 
-  /** What the changed classes call is there before they are changed. */
+  /** Loads what the changed classes call before they are changed. */
   static void loadHelpers() throws ClassNotFoundException {
     List<Class<?>> all = new ArrayList<>(List.of(
         Handover.class, Handed.class, Work.class, ThreadState.class, Forked.class, Table.class));
@@ -89,7 +89,7 @@ final class Rewriter implements ClassFileTransformer {
 
   void begin() throws Exception {
     instrumentation.addTransformer(this, true);
-    // First that by which threads give back what they have taken.
+    // First the class through which threads return their slots.
     instrumentation.retransformClasses(Thread.class);
     if (!changed.contains("java/lang/Thread")) {
       instrumentation.removeTransformer(this);
@@ -123,7 +123,7 @@ final class Rewriter implements ClassFileTransformer {
     }
   }
 
-  /** Whether a loader is the one that such a class is expected of, and finds what it would call. */
+  /** Whether a loader is the one expected for such a class, and can find the helper's classes. */
   private static boolean isOf(ClassLoader loader, String name) {
     if (loader == null || loader == PLATFORM) {
       return true;
@@ -225,8 +225,8 @@ final class Rewriter implements ClassFileTransformer {
   }
 
   /**
-   * The JDK's HTTP client has a request written by whatever thread its connection is ready on. The
-   * task that writes belongs to one request, and is made in the course of its sending.
+   * The JDK's HTTP client writes a request on any thread for which its connection is ready. The
+   * writing task belongs to one request, and is created while that is being sent.
    */
   private static MethodVisitor ofHttpPublisher(String name, Type type, boolean isStatic, MethodVisitor next) {
     return new MethodVisitor(Opcodes.ASM9, next) {
@@ -240,7 +240,7 @@ final class Rewriter implements ClassFileTransformer {
     };
   }
 
-  /** Where the pool shows a task, it shows what it was given. */
+  /** If the pool exposes a task, it must expose the program's original one. */
   private static MethodVisitor ofPool(String name, Type type, boolean isStatic, MethodVisitor next) {
     switch (name) {
       case "execute":
@@ -295,7 +295,7 @@ final class Rewriter implements ClassFileTransformer {
     }
   }
 
-  /** Calls what takes a task, before anything else, with the one in this place. */
+  /** Calls a method with the argument in this place, before anything else. */
   private static MethodVisitor first(MethodVisitor next, int place, String name) {
     return new MethodVisitor(Opcodes.ASM9, next) {
       @Override
@@ -307,7 +307,7 @@ final class Rewriter implements ClassFileTransformer {
     };
   }
 
-  /** Has every argument wrapped that is a function. */
+  /** Wraps every argument that is a function. */
   private static MethodVisitor wrapping(String wrap, Type method, boolean isStatic, MethodVisitor next) {
     return new MethodVisitor(Opcodes.ASM9, next) {
       @Override

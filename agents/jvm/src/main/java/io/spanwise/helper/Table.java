@@ -14,8 +14,8 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Set;
 
 /**
- * The table that the kernel side reads (docs/task-table.md): memory of this process, which has a
- * file's name for as long as it is mapped, and no file.
+ * The table that the kernel side reads (docs/task-table.md): memory of this process with a file
+ * name. The file is deleted, and the name exists only in the mapping.
  */
 final class Table {
   private static final int BITS = 14;
@@ -36,7 +36,7 @@ final class Table {
     this.memory = memory;
   }
 
-  /** In memory rather than on a disk, where the system has a place for that. */
+  /** In shared memory rather than on a disk, if the system has it. */
   static Table open() throws IOException {
     IOException refused = null;
     for (String directory : new String[] {"/dev/shm", System.getProperty("java.io.tmpdir"), "/tmp"}) {
@@ -55,14 +55,15 @@ final class Table {
     var options = Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE);
     var owner = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"));
     try (FileChannel channel = FileChannel.open(file, options, owner)) {
-      // Room is taken now: where there is none, that must not turn out at a thread's work.
+      // Allocates the space now. If there is none, that must not be discovered during a thread's
+      // work.
       ByteBuffer zeros = ByteBuffer.allocate(BYTES);
       while (zeros.hasRemaining()) {
         channel.write(zeros);
       }
       MappedByteBuffer memory = channel.map(FileChannel.MapMode.READ_WRITE, 0, BYTES);
       memory.order(ByteOrder.nativeOrder());
-      // The kernel side does not wait for a page.
+      // The kernel side cannot wait for a page fault.
       memory.load();
       memory.putInt(8, BITS).putInt(12, SLOT_BYTES).putInt(16, KEYS).putInt(20, SLOTS);
       byte[] magic = {'s', 'p', 'a', 'n', 'w', 'i', 's', 'e'};
@@ -75,11 +76,11 @@ final class Table {
     }
   }
 
-  /** A slot for a key; -1 where there is none. */
+  /** Takes a slot for a key; -1 if there is none. */
   int take(long key) {
     int place = (int) (key * SPREAD >>> (64 - BITS));
     for (int index = place; index < place + PROBES; index++) {
-      // That of a thread of this number that has gone without giving it back.
+      // The slot of an earlier thread with this id that ended without returning it.
       if ((long) WORD.getVolatile(memory, KEYS + index * 8) == key) {
         memory.putLong(SLOTS + index * SLOT_BYTES, 0);
         return index;
@@ -96,13 +97,13 @@ final class Table {
     return -1;
   }
 
-  /** A slot is nobody's any more. */
+  /** Returns a slot. */
   void give(int slot) {
     memory.putLong(SLOTS + slot * SLOT_BYTES, 0);
     WORD.setVolatile(memory, KEYS + slot * 8, 0L);
   }
 
-  /** Whose slot it is works on this. */
+  /** Sets the work item of the slot's owner. */
   void write(int slot, Work work) {
     int at = SLOTS + slot * SLOT_BYTES;
     if (work == null) {

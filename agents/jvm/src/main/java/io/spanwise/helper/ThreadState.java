@@ -9,27 +9,30 @@ import java.nio.charset.StandardCharsets;
 import java.util.concurrent.ForkJoinTask;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** What is known of the thread that runs. */
+/** The state of the current thread. */
 final class ThreadState {
-  /** Of a key: it is a virtual thread's number. */
+  /** Flag of a key: it is a virtual thread's id. */
   private static final long LOGICAL = 1L << 63;
-  /** Numbers that a thread takes at a time. */
+  /** Number of work item ids that a thread reserves at a time. */
   private static final int NUMBERS = 256;
-  /** From where no earlier process of this number can have come: nobody hands over every nanosecond. */
+  /**
+   * Above all ids of an earlier process with the same process id, since no process hands over
+   * every nanosecond.
+   */
   private static final AtomicLong NEXT = new AtomicLong(System.nanoTime() & (1L << 55) - 1);
   private static final ThreadLocal<ThreadState> MINE = new ThreadLocal<>();
   private static final MethodHandle IS_VIRTUAL = isVirtualHandle();
-  /** From this version on the kernel side tells virtual threads apart. */
+  /** From this version on, the kernel side distinguishes virtual threads. */
   private static final int VIRTUAL_FROM = 24;
   private static final boolean FOLLOWS_VIRTUAL = Runtime.version().feature() >= VIRTUAL_FROM;
 
-  /** What it works on; null: on nothing that was handed over. */
+  /** The current work item; null if the thread works on none. */
   private Work now;
   private Work own;
   private final int slot;
   private long next;
   private long end;
-  /** Tasks of a fork-join pool that run, the innermost first. */
+  /** Running fork-join tasks, innermost first. */
   private Running running;
 
   private ThreadState(int slot) {
@@ -79,12 +82,12 @@ final class ThreadState {
     }
   }
 
-  @SuppressWarnings("deprecation") // Its new name is there from 19 on.
+  @SuppressWarnings("deprecation") // The replacement exists only from version 19 on.
   private static long number(Thread thread) {
     return thread.getId();
   }
 
-  /** The thread's number in its own namespace: the last of those that the system tells. */
+  /** The thread's id in its own namespace, which is the last one that the system reports. */
   private static long systemNumber() throws IOException {
     byte[] bytes;
     try (FileInputStream status = new FileInputStream("/proc/thread-self/status")) {
@@ -108,7 +111,7 @@ final class ThreadState {
     return next++;
   }
 
-  /** What this thread hands over now. */
+  /** Creates a work item that this thread hands over now. */
   Work hand(long kind) {
     Work from = now;
     if (from == null) {
@@ -121,12 +124,12 @@ final class ThreadState {
     return Work.handed(number() | kind, from);
   }
 
-  /** What this thread begins now for nobody. */
+  /** Creates a work item for background work that this thread starts now. */
   Work begin() {
     return Work.handed(number(), Work.NOBODY);
   }
 
-  /** Works on this from now on; gives back what it has worked on. */
+  /** Sets the current work item. Returns the previous one. */
   Work enter(Work work) {
     Work before = now;
     now = work;
@@ -140,12 +143,12 @@ final class ThreadState {
     }
   }
 
-  /** A task of a fork-join pool begins. */
+  /** A fork-join task starts. */
   void begins(ForkJoinTask<?> task, Work work) {
     running = new Running(task, enter(work), running);
   }
 
-  /** A task of a fork-join pool has ended. */
+  /** A fork-join task has ended. */
   void ends(ForkJoinTask<?> task) {
     if (running != null && running.task == task) {
       enter(running.before);
@@ -153,7 +156,7 @@ final class ThreadState {
     }
   }
 
-  /** The thread ends: another may have its number soon. */
+  /** The thread ends. Its id may be reused soon. */
   static void end() {
     ThreadState state = MINE.get();
     if (state != null && state.slot >= 0) {

@@ -1,20 +1,17 @@
 package io.spanwise.helper;
 
-/**
- * What a thread works on: by whom and when that was handed over. What it has been handed itself
- * for that, and so on, is the chain of origins.
- */
+/** A work item: by which other work item and when it was handed over. The origins form a chain. */
 final class Work {
-  /** Of a number: nobody has handed it over, it is what a thread does by itself. */
+  /** Flag of an id: the thread's own work, which nobody handed over. */
   static final long OWN = 1L << 61;
-  /** Of a number: a thread was started for it, which may live on for others. */
+  /** Flag of an id: the thread was started for it, but may later work for others. */
   static final long STARTED = 1L << 60;
 
-  /** Origins that are kept: chains may go on for as long as the program runs. */
+  /** Maximum length of a chain of origins, because chains could grow as long as the program runs. */
   private static final int LONGEST = 28;
   private static final int CUT_TO = 14;
 
-  /** From whom comes what nobody asks for. */
+  /** The origin of background work. */
   static final Work NOBODY = own(0);
 
   final long number;
@@ -29,12 +26,12 @@ final class Work {
     this.depth = depth;
   }
 
-  /** What a thread does by itself. */
+  /** A work item of the thread itself. */
   static Work own(long number) {
     return new Work(number | OWN, 0, null, 0);
   }
 
-  /** What is handed over now, in the course of {@code origin}. */
+  /** A work item that is handed over now, in the course of {@code origin}. */
   static Work handed(long number, Work origin) {
     Work from = origin.depth < LONGEST ? origin : origin.cut(CUT_TO);
     return new Work(number, System.nanoTime(), from, from.depth + 1);
