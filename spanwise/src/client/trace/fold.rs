@@ -72,7 +72,8 @@ struct Subtrees<'a> {
 impl<'a> Subtrees<'a> {
     fn of(spans: &'a [Span]) -> Self {
         let mut ends = vec![spans.len(); spans.len()];
-        let mut failed: Vec<bool> = spans.iter().map(|span| span.status == SpanStatus::Error).collect();
+        let mut failed: Vec<bool> =
+            spans.iter().map(|span| span.status == SpanStatus::Error).collect();
         let mut open: Vec<usize> = Vec::new();
         let mut close = |open: &mut Vec<usize>, at: usize, depth: u64| {
             while let Some(&last) = open.last().filter(|last| spans[**last].depth >= depth) {
