@@ -275,7 +275,7 @@ pub(crate) fn size() -> Option<(usize, usize)> {
 /// The pager is that of `SPANWISE_PAGER` or `PAGER`, by default `less`. An empty value means none.
 pub(crate) fn print_paged(text: &str) -> Result<(), Failure> {
     let lines = text.lines().count();
-    if !size().is_some_and(|(_, rows)| lines >= rows) {
+    if size().is_none_or(|(_, rows)| lines < rows) {
         return print(text);
     }
     let named = std::env::var("SPANWISE_PAGER").or_else(|_| std::env::var("PAGER"));

@@ -28,7 +28,7 @@ pub(super) fn run(flags: &TailFlags) -> Result<(), Failure> {
         let now_unix_nano = spanwise_query::now_unix_nano();
         let answer = ask(flags, now_unix_nano.saturating_sub(LOOK_BACK_NANO))?;
         let mut lines = String::new();
-        for trace in shown.new(&answer.traces, begun_unix_nano, now_unix_nano) {
+        for trace in shown.take_settled(&answer.traces, begun_unix_nano, now_unix_nano) {
             lines.push_str(&match flags.filter.server.json {
                 true => serde_json::to_string(trace).map_err(Failure::cannot)? + "\n",
                 false => line(trace, paint),
@@ -73,7 +73,7 @@ struct Shown {
 
 impl Shown {
     /// The traces that have settled and were not printed yet, the oldest first.
-    fn new<'a>(
+    fn take_settled<'a>(
         &mut self,
         traces: &'a [TraceSummary],
         begun_unix_nano: i64,
