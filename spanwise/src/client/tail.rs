@@ -148,7 +148,7 @@ mod tests {
         let mut shown = Shown::default();
         let mut ids = |traces: &[TraceSummary], now: i64| -> Vec<String> {
             shown
-                .new(traces, 100 * SECOND, now * SECOND)
+                .take_settled(traces, 100 * SECOND, now * SECOND)
                 .iter()
                 .map(|t| t.trace_id.clone())
                 .collect()
