@@ -220,11 +220,12 @@ fn found(spans: &[Span], port: u16, backend: u16, process: u32) -> Found {
     found
 }
 
-/// No certain link is wrong, and nearly every call has one.
+/// No link is wrong, and nearly every call has one. How many are certain depends on the moment:
+/// links of tasks that a request starts become so when enough of them were seen to end with it.
 fn is_followed(load: &Load<'_>) {
     let found = load.run();
-    assert_eq!(found.wrong, 0, "{found:?}");
-    assert!(found.right * 100 >= found.calls * 95, "{found:?}");
+    assert_eq!((found.wrong, found.guessed_wrong), (0, 0), "{found:?}");
+    assert!((found.right + found.guessed) * 100 >= found.calls * 95, "{found:?}");
 }
 
 fn both_ways(program: &str, arguments: &[&str]) {
@@ -358,8 +359,8 @@ fn hard_cases_are_linked_rightly_or_not() {
         let program = "hard_app.py";
         let load = Load { program, arguments, concurrency: 16, requests: 10, pooled: true };
         let found = load.run();
-        assert_eq!(found.wrong, 0, "{found:?}");
-        assert!(found.right * 3 >= found.calls, "{found:?}");
+        assert_eq!((found.wrong, found.guessed_wrong), (0, 0), "{found:?}");
+        assert!((found.right + found.guessed) * 3 >= found.calls, "{found:?}");
     }
 }
 

@@ -185,7 +185,7 @@ impl Attributor {
     /// A thread has read something on a connection; what, follows.
     pub fn bytes_read(&mut self, reader: Caller, connection: u64) {
         let Some(state) = self.processes.get_mut(&reader.process) else { return };
-        if state.follows_turns(reader.task) {
+        if follows_turns(reader.task) {
             state.turns.read(reader);
         }
         let ProcessState { open, conduct, threads_shared, .. } = state;
@@ -489,7 +489,7 @@ impl Attribution for Attributor {
             Origin::Unknown | Origin::Elsewhere => {}
         }
         if sender.task != 0
-            && state.follows_turns(sender.task)
+            && follows_turns(sender.task)
             // It may be a worker, which goes on with what its thread did before.
             && let Trust::Sure(sure) = state.trust_in_turns(state.open.count())
             && let Some(fragment) = state.turn_of(opener.unwrap_or(sender))
@@ -562,7 +562,7 @@ impl Attribution for Attributor {
     fn turn_of(&mut self, sender: Caller, opener: Option<Caller>) -> Option<ByOrder> {
         let state = self.processes.get(&sender.process)?;
         let caller = opener.unwrap_or(sender);
-        if caller.sleeps == 0 || !state.follows_turns(sender.task) || !state.has_turns() {
+        if caller.sleeps == 0 || !follows_turns(sender.task) || !state.has_turns() {
             return None;
         }
         let new = self.random.random::<u64>() | STRAND;
@@ -573,7 +573,7 @@ impl Attribution for Attributor {
 
     fn answer_awaited(&mut self, sender: Caller, connection: u64, fragment: Fragment) {
         let Some(state) = self.processes.get_mut(&sender.process) else { return };
-        if state.follows_turns(sender.task) {
+        if follows_turns(sender.task) {
             state.turns.called(sender);
         }
         if !state.threads_shared && is_threads(sender.task) {
@@ -622,8 +622,7 @@ impl Attribution for Attributor {
             state.lineage.ended(task, Ended { exchange, connection, fragment, end_nano });
         }
         let by_task = task.is_some();
-        if (!by_task && !matches!(line, Line::Thread(_))) || !state.follows_turns(task.unwrap_or(0))
-        {
+        if (!by_task && !matches!(line, Line::Thread(_))) || !follows_turns(task.unwrap_or(0)) {
             return;
         }
         // What was written may answer another request, which nobody saw.
@@ -652,12 +651,7 @@ impl Attribution for Attributor {
 
 impl ProcessState {
     fn has_turns(&self) -> bool {
-        self.threads_shared || self.conduct.does_several() || self.follows_turns(1)
-    }
-
-    /// Whether turns are looked at where tasks are known: those tell nothing of workers.
-    fn follows_turns(&self, task: u64) -> bool {
-        task == 0 || !self.lineage.trusts_children()
+        self.threads_shared || self.conduct.does_several()
     }
 
     /// Where a thread does several things at a time, its answers tell; where it does one,
@@ -704,6 +698,12 @@ impl ProcessState {
             _ => Fragment::Ambiguous { candidates },
         }
     }
+}
+
+/// Whether turns are looked at: where tasks are known, those tell more, and the order of a
+/// worker's calls says nothing of who gave it the work.
+const fn follows_turns(task: u64) -> bool {
+    task == 0
 }
 
 /// Whether this stands for a fragment that is not known.
