@@ -14,53 +14,70 @@ use crate::terminal::{self, Paint, fitted, harmless, print};
 const EVERY: Duration = Duration::from_secs(1);
 /// A trace is printed when its last span is this old. Most of its spans have then arrived.
 const SETTLED_NANO: i64 = 2_000_000_000;
-/// Time range of each query. Spans arrive late, and long requests began early.
-const LOOK_BACK_NANO: i64 = 120_000_000_000;
-/// Maximum traces of one query.
+/// Time range of most queries. Spans arrive late.
+const LOOK_BACK_NANO: i64 = 10_000_000_000;
+/// Time range of every tenth query: long requests began early.
+const LONG_LOOK_BACK_NANO: i64 = 120_000_000_000;
+/// Maximum traces of one page, and pages of one query.
 const LIMIT: u16 = 500;
+const MAX_PAGES: usize = 20;
 
 /// Prints matching traces until it is interrupted or standard output is closed.
 pub(super) fn run(flags: &TailFlags) -> Result<(), Failure> {
     let paint = Paint::for_stdout(flags.filter.server.zone());
     let mut shown = Shown::default();
     let begun_unix_nano = spanwise_query::now_unix_nano();
-    loop {
+    let mut warned = false;
+    for query in 0_u64.. {
         let now_unix_nano = spanwise_query::now_unix_nano();
-        let answer = ask(flags, now_unix_nano.saturating_sub(LOOK_BACK_NANO))?;
+        let look_back = if query % 10 == 9 { LONG_LOOK_BACK_NANO } else { LOOK_BACK_NANO };
+        let (traces, complete) = ask(flags, now_unix_nano.saturating_sub(look_back))?;
         let mut lines = String::new();
-        for trace in shown.take_settled(&answer.traces, begun_unix_nano, now_unix_nano) {
+        for trace in shown.take_settled(&traces, begun_unix_nano, now_unix_nano) {
             lines.push_str(&match flags.filter.server.json {
                 true => serde_json::to_string(trace).map_err(Failure::cannot)? + "\n",
                 false => line(trace, paint),
             });
         }
-        if answer.traces.len() >= usize::from(LIMIT) {
+        if !complete && !warned {
+            warned = true;
             eprintln!(
-                "spanwise: more than {LIMIT} traces fit; some are not shown. Narrow it down, for \
-                 example with --service or --min-duration"
+                "spanwise: more traces fit than can be followed, and some are not shown. Narrow \
+                 it down, for example with --service or --min-duration"
             );
         }
         if !lines.is_empty() {
             print(&lines)?;
         }
         if flags.once {
-            return Ok(());
+            break;
         }
         std::thread::sleep(EVERY);
     }
+    Ok(())
 }
 
-fn ask(flags: &TailFlags, from_unix_nano: i64) -> Result<SearchAnswer, Failure> {
+/// The traces since this moment, and whether these are all.
+fn ask(flags: &TailFlags, from_unix_nano: i64) -> Result<(Vec<TraceSummary>, bool), Failure> {
     let filter = &flags.filter;
-    let question = SearchFlags {
+    let mut question = SearchFlags {
         filter: filter.clone(),
         sort: "newest".to_owned(),
         start: Some(from_unix_nano.to_string()),
         end: None,
         limit: LIMIT,
     };
-    let body = http::ask(&filter.server.url, &search::request(&question, 0))?;
-    read(&filter.server, &body)
+    let mut traces = Vec::new();
+    for _ in 0..MAX_PAGES {
+        let body = http::ask(&filter.server.url, &search::request(&question, 0))?;
+        let page: SearchAnswer = read(&filter.server, &body)?;
+        traces.extend(page.traces);
+        match page.older_end_unix_nano {
+            Some(end) if end.0 > from_unix_nano => question.end = Some(end.0.to_string()),
+            _ => return Ok((traces, true)),
+        }
+    }
+    Ok((traces, false))
 }
 
 /// The traces that were printed.
@@ -94,7 +111,7 @@ impl Shown {
             self.ids.push_back(trace.trace_id.clone());
         }
         // Forgets traces that no query can return any more.
-        let oldest = now_unix_nano.saturating_sub(2 * LOOK_BACK_NANO);
+        let oldest = now_unix_nano.saturating_sub(2 * LONG_LOOK_BACK_NANO);
         while let Some(id) = self.ids.front() {
             if self.starts_unix_nano.get(id).is_some_and(|start| *start >= oldest) {
                 break;
