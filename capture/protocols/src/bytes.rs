@@ -1,48 +1,48 @@
-//! Bytes of one direction: whose they are, where they stand, and what was captured.
+//! Bytes of one direction: the sender, the position and the captured part.
 
 use spanwise_model::AttributeValue;
 
-/// Most bytes of a message's head that are held while it is incomplete.
+/// Maximum bytes buffered of an incomplete message head.
 pub const MAX_HEAD_BYTES: usize = 16 * 1024;
 
-/// Which of the two speaks.
+/// The sender of bytes on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The one that asks.
+    /// The side that sends requests.
     Request,
-    /// The one that answers.
+    /// The side that sends responses.
     Response,
 }
 
-/// A byte's place in its direction, and the system call that moved it.
+/// Position of a byte in its direction, and the system call that moved it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// From the first byte seen of the direction.
+    /// Offset from the first byte seen in this direction.
     pub offset: u64,
-    /// TCP sequence number, where it is known.
+    /// TCP sequence number, if known.
     pub seq: Option<u32>,
-    /// When it moved, `CLOCK_MONOTONIC`.
+    /// Time of the call, `CLOCK_MONOTONIC`.
     pub time_nano: u64,
-    /// The process that moved it.
+    /// Process that made the call.
     pub process: u32,
-    /// Its thread.
+    /// Thread that made the call.
     pub thread: u32,
-    /// The logical task that moved it, in a runtime that has such; 0: none is known.
+    /// Logical task that made the call, if the runtime has tasks; 0 if unknown.
     pub task: u64,
-    /// The task by which that was made.
+    /// Task that created this task.
     pub parent_task: u64,
-    /// How often that thread had waited by then; 0: not known.
+    /// How often the thread had waited before the call; 0 if unknown.
     pub sleeps: u32,
-    /// Segments that the socket had sent again by then.
+    /// Segments that the socket had retransmitted by then.
     pub retransmits: u32,
-    /// Smoothed round-trip time; 0 where there is none yet.
+    /// Smoothed round-trip time; 0 if there is none yet.
     pub srtt_micros: u32,
-    /// It moved unseen: the time is when the call before it was seen.
+    /// The call was not seen. The time is that of the last call seen before it.
     pub missed: bool,
 }
 
 impl Mark {
-    /// No place and no time.
+    /// A mark without position or time.
     pub const NOWHERE: Self = Self {
         offset: 0,
         seq: None,
@@ -57,35 +57,34 @@ impl Mark {
         missed: false,
     };
 
-    /// The place `bytes` further on, moved by the same call.
+    /// The position `bytes` later, moved by the same call.
     #[inline]
     pub fn after(self, bytes: u64) -> Self {
         Self {
             offset: self.offset + bytes,
-            // Sequence numbers wrap at 32 bits: cutting is meant.
+            // Sequence numbers wrap at 32 bits, so truncation is intended.
             seq: self.seq.map(|seq| seq.wrapping_add(bytes as u32)),
             ..self
         }
     }
 }
 
-/// Bytes of one system call that are still to be read: the captured ones, then
-/// those that were only counted.
+/// Bytes of one system call that are still to be parsed: the captured bytes, then bytes that were
+/// only counted.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
-    /// Captured.
+    /// Captured bytes.
     pub bytes: &'a [u8],
-    /// Counted, after the captured ones.
+    /// Number of bytes after the captured ones that were only counted.
     pub unseen: u64,
-    /// Nothing of this was reported: events were lost, and with them perhaps
-    /// whole messages.
+    /// Nothing was reported for these bytes: events were lost, perhaps with whole messages.
     pub missed: bool,
-    /// Of the first byte.
+    /// Mark of the first byte.
     pub mark: Mark,
 }
 
 impl<'a> Input<'a> {
-    /// Moves past captured bytes and returns them.
+    /// Consumes and returns up to `count` captured bytes.
     #[inline]
     pub fn take(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.bytes.split_at(count.min(self.bytes.len()));
@@ -94,7 +93,7 @@ impl<'a> Input<'a> {
         taken
     }
 
-    /// Moves past up to `count` bytes, captured or not; returns how many.
+    /// Skips up to `count` bytes, captured or not. Returns the number of bytes skipped.
     #[inline]
     pub fn skip(&mut self, count: u64) -> u64 {
         let seen = usize::try_from(count).unwrap_or(usize::MAX).min(self.bytes.len());
@@ -109,44 +108,44 @@ impl<'a> Input<'a> {
         skipped
     }
 
-    /// Moves past everything.
+    /// Skips all bytes.
     #[inline]
     pub fn skip_all(&mut self) {
         self.skip(u64::MAX);
     }
 
-    /// What comes after the first `count` bytes.
+    /// The input after the first `count` bytes.
     #[inline]
     pub fn after(mut self, count: u64) -> Self {
         self.skip(count);
         self
     }
 
-    /// How many bytes there are, captured or not.
+    /// Number of bytes, captured or not.
     #[inline]
     pub const fn length(&self) -> u64 {
         self.bytes.len() as u64 + self.unseen
     }
 
-    /// Whether nothing is left.
+    /// Whether no bytes are left.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.unseen == 0
     }
 }
 
-/// Texts as an attribute's array.
+/// Texts as a JSON array attribute.
 pub fn json_list(texts: &[String]) -> AttributeValue {
     AttributeValue::Json(serde_json::Value::from(texts).to_string())
 }
 
-/// Text of bytes, at most `limit` of them, cut where a character ends.
+/// Converts at most `limit` bytes to text, cut at a character boundary.
 pub fn text(bytes: &[u8], limit: usize) -> String {
     let cut = bytes.len() > limit;
     let bytes = &bytes[..bytes.len().min(limit)];
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
-        // A character that the limit cut in two is left out.
+        // Leave out a character that the limit split.
         Err(error) if cut && error.error_len().is_none() => {
             String::from_utf8_lossy(&bytes[..error.valid_up_to()]).into_owned()
         }

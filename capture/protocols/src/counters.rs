@@ -1,6 +1,6 @@
-//! What parsers did, and what they had to drop, by name.
+//! Named counters of what parsers did and what they had to drop.
 
-/// Declares a struct of counters, each with its name.
+/// Declares a struct of named counters.
 #[macro_export]
 macro_rules! counters {
     ($(#[$about:meta])* $struct:ident { $($(#[$doc:meta])* $name:ident,)+ }) => {
@@ -18,7 +18,7 @@ macro_rules! counters {
 }
 
 impl ParserCounters {
-    /// What may not have been lost, had more been captured of each call.
+    /// Losses that might have been avoided if more bytes of each call had been captured.
     #[inline]
     pub const fn lost_for_bytes_not_captured(&self) -> u64 {
         self.heads_cut + self.framing_lost
@@ -26,41 +26,41 @@ impl ParserCounters {
 }
 
 counters! {
-    /// What parsers did since they were made.
+    /// Parser counters since start.
     ParserCounters {
-        /// Message heads longer than the bound, or not captured to their end; the
-        /// span has what was there.
+        /// Message heads that exceeded the size limit or were not captured completely. The span has
+        /// the part that was captured.
         heads_cut,
-        /// Messages whose end had to be told from silence or from the next request.
+        /// Messages whose end was inferred from silence or from the next request.
         framing_lost,
-        /// Times that parsing set in again after it had lost the message borders.
+        /// Times that parsing resumed after message boundaries were lost.
         resynchronised,
-        /// Bytes where a message should have begun, and did not.
+        /// Bytes found where a message should have begun but did not.
         malformed_messages,
-        /// Responses to requests that were not seen.
+        /// Responses without a seen request.
         orphan_responses,
-        /// Answers that could not be those of the requests that waited for one: these say so,
-        /// and pairing begins anew.
+        /// Responses that could not belong to the waiting requests. The spans of these requests say
+        /// so, and pairing starts again.
         out_of_step,
-        /// Requests given up because bytes of their connection were not seen.
+        /// Requests abandoned because bytes of their connection were not seen.
         requests_lost,
-        /// Requests beyond the bound on open ones per connection.
+        /// Requests beyond the limit on open requests per connection.
         requests_over_limit,
-        /// Requests that were not answered in time.
+        /// Requests without a response before the timeout.
         requests_timed_out,
-        /// Calls of plugins that trapped; their connections are read no further, as
-        /// with the next three.
+        /// Plugin calls that trapped. The connection is not parsed any further; the same holds for
+        /// the next three counters.
         plugin_traps,
-        /// Calls of plugins that ran for too long.
+        /// Plugin calls that exceeded their time limit.
         plugin_calls_without_end,
-        /// Calls of plugins that wanted more memory than they may have.
+        /// Plugin calls that exceeded their memory limit.
         plugin_memory_refused,
-        /// Answers of plugins that mean nothing.
+        /// Invalid results from plugins.
         plugin_answers_invalid,
-        /// Calls of plugins that were not made, as they had taken too much time in
-        /// that second; what it was is lost.
+        /// Plugin calls skipped because the plugin had used up its time budget for that second.
+        /// Their input is lost.
         plugin_calls_over_budget,
-        /// Plugins that failed too often and are not asked any more.
+        /// Plugins disabled after too many failures.
         plugins_switched_off,
     }
 }

@@ -1,6 +1,6 @@
-//! Protocols: what connections say, without a kernel, on any platform.
+//! Protocol parsing for traced connections. Needs no kernel and runs on any platform.
 //!
-//! A direction's bytes become a stream, a parser finds messages in it, and a
+//! The bytes of each direction form a stream. A parser finds messages in the stream, and a
 //! [conversation](sessions::Conversation) pairs requests with responses.
 
 pub mod attribution;

@@ -1,10 +1,10 @@
-//! What parsers remember beyond one connection.
+//! State that parsers keep across connections.
 
 use std::any::{Any, TypeId};
 use std::fmt;
 
-/// One value of each type that a parser asks for: it is made when it is asked for first.
-/// Each bounds itself.
+/// Holds one value per type that a parser asks for. A value is created on first use. Each type
+/// limits its own size.
 #[derive(Default)]
 pub struct Memory(Vec<(TypeId, Box<dyn Any + Send>)>);
 
@@ -13,7 +13,7 @@ impl Memory {
     #[inline]
     pub fn of<T: Any + Send + Default>(&mut self) -> &mut T {
         let id = TypeId::of::<T>();
-        // There are two or three.
+        // A linear search is enough for two or three values.
         let at = self.0.iter().position(|(kept, _)| *kept == id).unwrap_or_else(|| {
             self.0.push((id, Box::<T>::default()));
             self.0.len() - 1

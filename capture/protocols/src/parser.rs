@@ -1,19 +1,19 @@
-//! What a protocol is to whoever reads connections: how its bytes are recognised, and a
-//! parser for each connection that speaks it.
+//! The interface of a protocol: how its bytes are recognised, and a parser for each connection that
+//! uses the protocol.
 
 use std::fmt;
 
 use crate::bytes::{Input, Side};
 use crate::sessions::{Conversation, Exchanges};
 
-/// A protocol that connections may be recognised as.
+/// A protocol that can be recognised on a connection.
 pub struct Known {
-    /// Its name, which is also its folder's in `tests/recorded`.
+    /// Protocol name, also the name of its folder in `tests/recorded`.
     pub name: &'static str,
-    /// Its opinion of the first bytes that one side sent. `whole` where they are
-    /// all that the system calls moved so far.
+    /// Judges the first bytes sent by one side. `whole` is true if these are all bytes that the
+    /// system calls have moved so far.
     pub recognise: fn(side: Side, bytes: &[u8], whole: bool) -> Likeness,
-    /// A parser for a connection; `serving` where the traced process answers.
+    /// Creates a parser for a connection. `serving` is true if the traced process is the server.
     pub parser: fn(serving: bool) -> Box<dyn Protocol>,
 }
 
@@ -33,43 +33,43 @@ impl fmt::Debug for Known {
     }
 }
 
-/// How bytes look to a protocol.
+/// How well bytes match a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Likeness {
-    /// They are its.
+    /// The bytes belong to this protocol.
     Yes,
-    /// They are its if they begin the connection: others say the same later on.
+    /// The bytes belong to this protocol if they begin the connection. Later in a connection, other
+    /// protocols may send the same bytes.
     AtFirst,
-    /// They are as far as they go.
+    /// The bytes match so far, but there are too few to decide.
     Maybe,
-    /// They are not.
+    /// The bytes do not belong to this protocol.
     No,
 }
 
-/// What a parser made of bytes.
+/// Result of parsing bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Read.
+    /// The bytes were read.
     Read,
-    /// These are not this protocol's bytes.
+    /// The bytes do not belong to this protocol.
     Foreign,
-    /// From here on the connection does not speak this protocol any more.
+    /// From here on, the connection uses another protocol.
     Switched,
     /// From here on the connection is encrypted.
     Encrypted,
-    /// Nobody can read these bytes, nor what follows.
+    /// These bytes and all that follow cannot be parsed.
     Unreadable,
 }
 
-/// A protocol's parser for one connection: reads both directions, opens
-/// exchanges and completes them. Whatever it is given, it holds a bounded
-/// number of bytes.
+/// A parser for one connection. It reads both directions, opens exchanges and completes them. It
+/// buffers a bounded number of bytes, whatever the input.
 pub trait Protocol: Send {
-    /// Its name in the `protocol` column.
+    /// Protocol name in the `protocol` column.
     fn name(&self) -> &'static str;
 
-    /// Reads bytes of one side. Input without captured bytes stands for bytes
-    /// that were not seen.
+    /// Reads bytes sent by one side. Input without captured bytes stands for bytes that were not
+    /// seen.
     fn read(
         &mut self,
         side: Side,
@@ -77,36 +77,36 @@ pub trait Protocol: Send {
         conversation: &mut Conversation<'_>,
     ) -> Outcome;
 
-    /// The other side begins to speak: `to` spoke not last.
+    /// The direction changes: `to` starts to send, and the other side sent last.
     fn turn(&mut self, _to: Side, _conversation: &mut Conversation<'_>) {}
 
-    /// Nothing came for a while: what ends by silence has ended.
+    /// The connection has been idle for a while. Completes messages whose end is only marked by
+    /// silence.
     fn quiet(&mut self, _conversation: &mut Conversation<'_>) {}
 
-    /// The connection is closed: what ends by closing has ended.
+    /// The connection is closed. Completes messages whose end is marked by closing.
     fn closed(&mut self, _conversation: &mut Conversation<'_>) {}
 
-    /// Whether the answering side is between two messages.
+    /// Whether the responding side is between two messages.
     fn between_responses(&self) -> bool;
 
-    /// Whether the answering side may speak unasked. Where it may not, what it
-    /// says to nobody's request waits a moment for that to be reported.
+    /// Whether the responding side may send without a request. If it may not, a response without a
+    /// known request is held briefly until the request is reported.
     fn speaks_unasked(&self) -> bool {
         false
     }
 
-    /// Whether many messages go out in one call, and one that is missed takes from the
-    /// meaning of those that follow: more of each call is then captured from the beginning.
+    /// Whether many messages are sent in one call, and a missed message makes the following ones
+    /// harder to understand. If so, more bytes of each call are captured from the start.
     fn batches(&self) -> bool {
         false
     }
 
-    /// Whether these bytes, the answering side's next ones, answer a request that
-    /// was not reported yet.
+    /// Whether these next bytes of the responding side answer a request that is not reported yet.
     fn answers_early(&self, _input: &Input<'_>, exchanges: &Exchanges) -> bool {
         !self.speaks_unasked() && exchanges.is_empty() && self.between_responses()
     }
 
-    /// Bytes that it holds.
+    /// Number of bytes that the parser holds.
     fn held_bytes(&self) -> usize;
 }

@@ -1,4 +1,4 @@
-//! What the span side needs to know of a process, and whom it asks.
+//! What spans need to know about a process, and the trait that provides it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,17 +7,18 @@ use spanwise_model::ResourceJson;
 
 /// Describes processes.
 pub trait ProcessDirectory: Send {
-    /// What is known of a process; never fails, for a process may have ended
-    /// before anyone could look.
+    /// Returns what is known about a process. Never fails, because a process may have ended before
+    /// anyone could inspect it.
     fn describe(&mut self, process: u32) -> Arc<Process>;
 
-    /// The kernel calls a process's thread by this name: all that is left to
-    /// know of a process that has ended before anyone looked.
+    /// Reports the kernel's name for a thread of the process. If the process ended before it was
+    /// inspected, this name is all that is known about it.
     fn seen_as(&mut self, process: u32, command: &str) {
         let _ = (process, command);
     }
 
-    /// These labels hold from now on; what they are read from may have changed, too.
+    /// Sets the label rules that apply from now on. Files and variables that labels are read from
+    /// may have changed as well.
     fn set_labels(&mut self, rules: &[LabelRule]) {
         let _ = rules;
     }
@@ -25,7 +26,7 @@ pub trait ProcessDirectory: Send {
     /// The process has ended or replaced its program.
     fn forget(&mut self, process: u32);
 
-    /// How many processes it remembers.
+    /// Number of processes that are remembered.
     fn known(&self) -> usize {
         0
     }
@@ -40,23 +41,23 @@ pub struct Process {
     pub host: String,
     /// `HOST/PID`.
     pub instance: String,
-    /// Its language runtime.
+    /// Language runtime of the process.
     pub runtime: Runtime,
-    /// Its resource attributes.
+    /// Resource attributes of the process.
     pub resource: ResourceJson,
-    /// Its service's name where no served port is at hand.
+    /// Service name to use when no served port is known.
     pub default_service: String,
-    /// How its service gets its name where one is.
+    /// How the service name is derived when a served port is known.
     pub naming: Naming,
-    /// Ports on which it listens, as far as is known.
+    /// Known ports on which the process listens.
     pub served_ports: Vec<u16>,
-    /// Domains in which its resolver looks for names (`search` in its `resolv.conf`).
+    /// Search domains of the process's resolver (`search` in its `resolv.conf`).
     pub search_domains: Vec<String>,
 }
 
 impl Process {
-    /// The service's name; `server_port` is the local port of the connection
-    /// on which the process serves, and absent where it is a client.
+    /// The service name. `server_port` is the local port of the connection on which the process
+    /// serves; it is `None` if the process is the client.
     pub fn service(&self, server_port: Option<u16>) -> String {
         match server_port {
             Some(_) => self.naming.service(server_port),
@@ -64,7 +65,7 @@ impl Process {
         }
     }
 
-    /// Every name that a span of it may have now.
+    /// All service names that a span of this process may have now.
     pub fn services(&self) -> impl Iterator<Item = String> {
         let served = self.served_ports.iter().map(|port| self.naming.service(Some(*port)));
         std::iter::once(self.default_service.clone()).chain(served)
@@ -74,12 +75,12 @@ impl Process {
 /// How a service gets its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Naming {
-    /// The operator's rule for the process, whatever its ports.
+    /// A name from the operator's rule for the process; ports do not matter.
     Fixed(String),
-    /// The operator's rule for a port, else the name that the process's
-    /// surroundings give it.
+    /// The operator's rule for the port, otherwise the name that the process's environment
+    /// provides.
     Given {
-        /// That name.
+        /// The name from the environment.
         name: String,
         /// Rules that go before it.
         rules: Arc<[PortRule]>,
@@ -88,12 +89,12 @@ pub enum Naming {
     ByPort {
         /// File name of the executable.
         executable: String,
-        /// Rules that go before it.
+        /// Port rules, which take precedence.
         rules: Arc<[PortRule]>,
     },
 }
 
-/// A service's name by the port on which it serves.
+/// Maps a served port to a service name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortRule {
     /// The port.
@@ -103,7 +104,7 @@ pub struct PortRule {
 }
 
 impl Naming {
-    /// The name of the service on this port; without a port, of the process.
+    /// The service name for this port, or for the process if there is no port.
     pub fn service(&self, port: Option<u16>) -> String {
         let by_rule = |rules: &[PortRule]| {
             let port = port?;
@@ -120,7 +121,7 @@ impl Naming {
     }
 }
 
-/// A language runtime: what one of its threads means.
+/// A language runtime. It determines what a thread of the process means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Runtime {
     /// Goroutines move between threads.
@@ -131,12 +132,12 @@ pub enum Runtime {
     Java,
     /// CPython.
     Python,
-    /// Anything else, by its executable's name.
+    /// Any other program, with its executable's name.
     Other(String),
 }
 
 impl Runtime {
-    /// `process.runtime.name`, where the runtime is one.
+    /// `process.runtime.name`, if this is a known runtime.
     pub const fn name(&self) -> Option<&'static str> {
         match self {
             Self::Go => Some("go"),
@@ -148,12 +149,12 @@ impl Runtime {
     }
 }
 
-/// Which processes get which labels. Every given condition must hold; without any,
-/// all processes get them.
+/// Selects processes and the labels they get. All given conditions must hold; a rule without
+/// conditions applies to all processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelRule {
-    /// The process's executable has this file name.
+    /// File name of the process's executable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executable: Option<String>,
     /// Its command line contains this text.
@@ -165,17 +166,17 @@ pub struct LabelRule {
     /// Labels with fixed values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, String>,
-    /// Labels with the values of variables of the process's environment.
+    /// Labels whose values come from environment variables of the process.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub from_environment: BTreeMap<String, String>,
-    /// Labels with the first lines of files, as the process sees them: in a container
-    /// those of the container.
+    /// Labels whose values are the first lines of files. Paths are resolved as the process sees
+    /// them, so inside its container.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub from_file: BTreeMap<String, String>,
 }
 
 impl LabelRule {
-    /// Whether it gives no labels.
+    /// Whether the rule sets no labels.
     pub fn is_empty(&self) -> bool {
         self.set.is_empty() && self.from_environment.is_empty() && self.from_file.is_empty()
     }

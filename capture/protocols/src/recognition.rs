@@ -1,4 +1,4 @@
-//! Which parser reads a connection: one of ours, or a plugin's.
+//! Selects the parser for a connection: built-in or plugin.
 
 use crate::bytes::Side;
 use crate::counters::ParserCounters;
@@ -9,18 +9,18 @@ use crate::registry::{self, Unrecognised};
 #[cfg(feature = "plugins")]
 use crate::plugins::{Plugins, Speech};
 
-/// Whose protocol a connection speaks.
+/// The protocol of a connection.
 #[derive(Debug)]
 pub enum Speaker {
-    /// One of ours.
+    /// A built-in protocol.
     Known(&'static Known),
-    /// That of the plugin of this number.
+    /// The protocol of the plugin with this index.
     #[cfg(feature = "plugins")]
     Plugin(usize),
 }
 
 impl Speaker {
-    /// A parser for a connection; `serving` where the traced process answers.
+    /// Creates a parser for a connection. `serving` is true if the traced process is the server.
     pub fn parser(&self, serving: bool, memory: &mut Memory) -> Box<dyn Protocol> {
         #[cfg(not(feature = "plugins"))]
         let _ = memory;
@@ -32,10 +32,10 @@ impl Speaker {
     }
 }
 
-/// As [`registry::infer`]; plugins are asked for what is none of ours.
+/// Like [`registry::infer`], but asks the plugins if no built-in protocol matches.
 ///
 /// # Errors
-/// Where the bytes are no known protocol's, and no plugin's.
+/// If the bytes match no built-in protocol and no plugin.
 pub fn infer(
     bytes: &[u8],
     sides: &[Side],

@@ -1,26 +1,25 @@
-//! All protocols that are read without a plugin.
+//! The built-in protocols.
 
 use crate::bytes::Side;
 use crate::parser::{Known, Likeness};
 use crate::parsers::PROTOCOLS;
 
-/// All of them.
+/// All built-in protocols.
 pub const fn known() -> &'static [Known] {
     PROTOCOLS
 }
 
-/// Whether a protocol that needs no plugin has this name.
+/// Whether a built-in protocol has this name.
 pub fn is_built_in(name: &str) -> bool {
     PROTOCOLS.iter().any(|known| known.name == name)
 }
 
-/// What the first bytes of a direction are taken for, if its speaker may be
-/// any of `sides`: `Ok(None)` where more bytes are needed, an error where they
-/// are no known protocol's. `whole` where they are all that the system calls moved so far,
-/// `first` unless something went before that was none's.
+/// Recognises the protocol of the first bytes of a direction that any of `sides` may have sent.
+/// Returns `Ok(None)` if more bytes are needed. `whole` is true if these are all bytes that the
+/// system calls have moved so far. `first` is false if unrecognised bytes went before.
 ///
 /// # Errors
-/// Where they are no known protocol's.
+/// If the bytes belong to no known protocol.
 pub fn infer(
     bytes: &[u8],
     sides: &[Side],
@@ -41,7 +40,7 @@ pub fn infer(
     if maybe && whole { Ok(None) } else { Err(Unrecognised) }
 }
 
-/// The bytes are no known protocol's.
+/// The bytes belong to no known protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unrecognised;
 

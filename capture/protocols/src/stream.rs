@@ -1,48 +1,47 @@
-//! One direction of a connection as a stream of bytes: finds gaps and repeats
-//! from TCP sequence numbers (RFC 9293, section 3.4: 32 bits, wrapping).
+//! One direction of a connection as a byte stream. Finds gaps and repeats from TCP sequence numbers
+//! (RFC 9293, section 3.4: 32 bits, wrapping).
 
-/// Beyond this distance a sequence number is taken as a new beginning rather
-/// than as a gap or a repeat.
+/// A sequence number further behind than this is a new start, not a repeat.
 const MAX_DISTANCE: i32 = 1 << 30;
 
-/// Where the next bytes of a direction belong.
+/// Tracks the next expected sequence number of a direction.
 #[derive(Debug, Default)]
 pub struct Stream {
     next_seq: Option<u32>,
     offset: u64,
 }
 
-/// The place of an event's bytes.
+/// Position of an event's bytes in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// Bytes that were missed right before.
+    /// Number of bytes missed directly before.
     pub gap: u64,
-    /// Bytes at the event's beginning that were seen already.
+    /// Number of bytes at the start of the event that were seen already.
     pub repeated: u32,
-    /// Position, from the first byte ever seen, of the first byte that is new.
+    /// Offset of the first new byte, counted from the first byte seen.
     pub offset: u64,
 }
 
 impl Stream {
-    /// Begins with this sequence number.
+    /// Starts a stream at this sequence number.
     pub const fn from(first_seq: u32) -> Self {
         Self { next_seq: Some(first_seq), offset: 0 }
     }
 
-    /// Where the next bytes should begin, once any were seen.
+    /// The next expected sequence number, once any bytes were seen.
     pub const fn next_seq(&self) -> Option<u32> {
         self.next_seq
     }
 
-    /// Takes note of `length` bytes from `seq` on; `None` where none is new.
+    /// Records `length` bytes from `seq` on. Returns `None` if no byte is new.
     pub fn place(&mut self, seq: u32, length: u32) -> Option<Place> {
         let distance = self.next_seq.map_or(0, |next| seq.wrapping_sub(next).cast_signed());
         let (gap, repeated) = match distance {
             0 => (0, 0),
             ahead if ahead > 0 => (ahead.unsigned_abs(), 0),
             behind if behind > -MAX_DISTANCE => (0, behind.unsigned_abs()),
-            // So far behind that it can be no repeat: how much is missing
-            // nobody knows, but something is.
+            // Too far behind to be a repeat. Bytes are missing, but the number is unknown; count
+            // one.
             _ => (1, 0),
         };
         if repeated >= length {

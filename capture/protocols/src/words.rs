@@ -1,15 +1,15 @@
-//! Sets of words that a protocol knows, such as its commands.
+//! Sets of known words of a protocol, such as its commands.
 
-/// Sorted words. Most of a search compares their first eight bytes, as numbers.
+/// Sorted words. Most search steps compare only the first eight bytes, as integers.
 pub(crate) struct WordSet<const WORDS: usize> {
-    /// The first eight bytes of each word, and zeros after a shorter one.
+    /// The first eight bytes of each word, padded with zeros.
     heads: [u64; WORDS],
     words: [&'static str; WORDS],
 }
 
 impl<const WORDS: usize> WordSet<WORDS> {
-    /// A set of words that are in the order of their bytes; any other does not compile where
-    /// the set is a constant.
+    /// Creates a set from words in byte order. If the set is a constant, unsorted words fail to
+    /// compile.
     pub(crate) const fn new(words: [&'static str; WORDS]) -> Self {
         let mut heads = [0; WORDS];
         let mut index = 0;
@@ -24,7 +24,7 @@ impl<const WORDS: usize> WordSet<WORDS> {
         Self { heads, words }
     }
 
-    /// Whether this word is one of them.
+    /// Whether the set contains this word.
     pub(crate) fn contains(&self, word: &str) -> bool {
         let head = head(word.as_bytes());
         let first = self.heads.partition_point(|known| *known < head);
@@ -36,7 +36,7 @@ impl<const WORDS: usize> WordSet<WORDS> {
     }
 }
 
-/// Numbers that have the order of the words' first eight bytes.
+/// The word's first eight bytes as an integer that sorts in the same order.
 const fn head(word: &[u8]) -> u64 {
     let mut head = 0;
     let mut index = 0;
