@@ -1,5 +1,5 @@
-//! Whose request a call is for: what exchanges tell of themselves, and what they ask.
-//! `capture/attribution` answers.
+//! The interface of request attribution: what exchanges report about themselves, and what they ask.
+//! `capture/attribution` implements it.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use spanwise_model::Evidence;
 use crate::bytes::Mark;
 use crate::process::Process;
 
-/// Sort of the calls of which it is not known what they are.
+/// Sort of calls whose operation is unknown.
 pub const NO_SORT: u64 = 0;
 
-/// A fragment by each order in which a program may go on with what it has read: with the last
-/// at once; with the first, when all is read.
+/// One fragment for each order in which a program may process the requests it has read: the last
+/// one at once, or, after reading all, the first one first.
 pub type ByOrder = [u64; 2];
 
-/// Knows the open server requests of processes, and by them which request a call is for.
+/// Tracks the open server requests of processes and finds the request that a call was made for.
 pub trait Attribution {
-    /// Who a process is. Its requests are followed from now on.
+    /// Returns the process's description. Requests of the process are tracked from now on.
     fn process(&mut self, process: u32) -> Arc<Process>;
 
-    /// A request of this sort was read to its head's end; on a `stream` of its connection, if
-    /// that has several.
+    /// A request of this sort was read up to the end of its head. `stream` is its stream, on a
+    /// connection with several streams.
     fn request_read(
         &mut self,
         reader: Caller,
@@ -31,18 +31,18 @@ pub trait Attribution {
         sort: u64,
     ) -> Fragment;
 
-    /// The request that `reader` has read is handled by another task.
+    /// Another task now handles the request that `reader` has read.
     fn request_handed(&mut self, reader: Caller, exchange: u64, task: u64);
 
-    /// A task begins to handle a request that was not seen.
+    /// A task starts to handle a request that was not seen.
     fn unseen_handed(&mut self, process: u32, task: u64);
 
-    /// A request is sent: for which server request? `opener` has connected for it, where
-    /// it is the first on its connection.
+    /// A request is sent; returns the server request it was made for. `opener` opened the
+    /// connection for it, if this is the connection's first request.
     fn call_made(&mut self, sender: Caller, opener: Option<Caller>, call: Call) -> Fragment;
 
-    /// As [`Self::call_made`], on a connection that carries several at once: where
-    /// tasks share it, whoever writes may take along what others have put there.
+    /// Like [`Self::call_made`], on a connection with several concurrent requests. If tasks share
+    /// the connection, a writer may also send what other tasks have queued.
     fn call_made_among_others(
         &mut self,
         sender: Caller,
@@ -50,22 +50,22 @@ pub trait Attribution {
         call: Call,
     ) -> Fragment;
 
-    /// The fragment for which a call was made, if turns can be trusted in the process; or what
-    /// stands for it and for that of what follows from the call.
+    /// The fragment for which a call was made, if turns can be trusted in the process; otherwise a
+    /// substitute for that fragment and for the one of whatever follows from the call.
     fn turn_of(&mut self, sender: Caller, opener: Option<Caller>) -> Option<ByOrder>;
 
-    /// A request was sent that will be answered, and for whom, as far as is known.
+    /// A request that expects a response was sent, with the fragment it was made for, if known.
     fn answer_awaited(&mut self, sender: Caller, connection: u64, fragment: Fragment);
 
-    /// From here on the response's end can only be told from silence.
+    /// From here on, the end of the response can only be inferred from silence.
     fn weaken(&mut self, reader: Caller, exchange: u64);
 
-    /// The answer to a request has begun, written by this task. Where no task has read the
-    /// request, that tells whose connection it is.
+    /// This task has begun to write the response to a request. If no task has read the request,
+    /// this identifies the owner of the connection.
     fn answered_by(&mut self, process: u32, exchange: u64, task: u64);
 
-    /// The request that `reader` has read is over, at this time; `handled` where its
-    /// response was written to the end.
+    /// The request that `reader` has read ended at this time. `handled` is set if its response was
+    /// written completely.
     fn request_over(
         &mut self,
         reader: Caller,
@@ -75,20 +75,20 @@ pub trait Attribution {
     );
 }
 
-/// Who makes a system call.
+/// The caller of a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller {
-    /// Its process.
+    /// Process that makes the call.
     pub process: u32,
-    /// Its thread.
+    /// Thread that makes the call.
     pub thread: u32,
-    /// The logical task, in a runtime that has such; 0: none is known.
+    /// Logical task, if the runtime has tasks; 0 if unknown.
     pub task: u64,
-    /// The task by which that was made.
+    /// The task that created this task.
     pub parent_task: u64,
-    /// When, `CLOCK_MONOTONIC`.
+    /// Time of the call, `CLOCK_MONOTONIC`.
     pub time_nano: u64,
-    /// How often the thread had waited by then; 0: not known.
+    /// How often the thread had waited before the call; 0 if unknown.
     pub sleeps: u32,
 }
 
@@ -99,51 +99,50 @@ impl From<Mark> for Caller {
     }
 }
 
-/// Who wrote the response to a request.
+/// The writers of the response to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handled {
-    /// Its first byte.
+    /// The caller that wrote its first byte.
     pub first_writer: Caller,
     /// The thread that wrote its last byte.
     pub last_thread: u32,
 }
 
-/// A span's place in its process.
+/// Place of a span in its process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fragment {
     /// No server request was open.
     None,
-    /// The span is the server request that the fragment is named after.
+    /// The span is the server request that gives the fragment its id.
     Own(u64),
-    /// A client request made for the fragment's server request.
+    /// The span is a client request made for the fragment's server request.
     Within {
         /// The fragment.
         fragment: u64,
-        /// What speaks for it.
+        /// Evidence for the assignment.
         evidence: Evidence,
-        /// How sure it is, 0 to 1.
+        /// Confidence from 0 to 1.
         confidence: f32,
     },
-    /// A client request that could have been made for any of several, or for the only one
-    /// or none.
+    /// A client request with several possible server requests, or with one that is uncertain.
     Ambiguous {
-        /// How many are open.
+        /// Number of open candidates.
         candidates: usize,
     },
 }
 
-/// A call whose request is asked for, and what sort of call it is: a number that those of
-/// one operation have in common.
+/// A call whose server request is looked up, with the call's sort: a number shared by all calls of
+/// one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
-    /// It is new.
+    /// First lookup for this call.
     New(u64),
-    /// It was asked for before.
+    /// Repeated lookup for this call.
     Again(u64),
 }
 
 impl Call {
-    /// The number.
+    /// The sort number.
     pub const fn sort(self) -> u64 {
         match self {
             Self::New(sort) | Self::Again(sort) => sort,

@@ -1,5 +1,5 @@
-//! Trace headers: W3C Trace Context, B3 (single and multiple headers) and
-//! X-Request-ID. Read, never written.
+//! Trace headers: W3C Trace Context, B3 (single and multiple headers) and X-Request-ID. They are
+//! read but never written.
 
 use spanwise_model::{SpanId, TraceId};
 
@@ -9,7 +9,7 @@ use crate::redaction;
 const MAX_STATE_BYTES: usize = 512;
 const MAX_REQUEST_ID_BYTES: usize = 128;
 
-/// What the headers of one request said.
+/// Trace headers of one request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TraceHeaders {
     w3c: Option<(TraceId, SpanId)>,
@@ -17,13 +17,12 @@ pub struct TraceHeaders {
     b3_trace: Option<TraceId>,
     b3_span: Option<SpanId>,
     state: Option<String>,
-    /// X-Request-ID.
+    /// Value of X-Request-ID.
     pub request_id: Option<String>,
 }
 
 impl TraceHeaders {
-    /// Takes note of a header, if it is one of these. `name` is matched
-    /// without regard to case.
+    /// Records a header if it is a trace header. `name` is case-insensitive.
     pub fn header(&mut self, name: &[u8], value: &[u8]) {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         if is("traceparent") {
@@ -43,24 +42,24 @@ impl TraceHeaders {
         }
     }
 
-    /// The trace, and the span in it that sent the request. W3C goes before B3.
+    /// The trace id, and the id of the span that sent the request. W3C takes precedence over B3.
     pub fn parent(&self) -> Option<(TraceId, SpanId)> {
         self.w3c.or(self.b3).or_else(|| Some((self.b3_trace?, self.b3_span?)))
     }
 
-    /// `tracestate`, which means nothing without `traceparent`.
+    /// The `tracestate` value; it is only valid together with `traceparent`.
     pub fn trace_state(&self) -> Option<&str> {
         self.w3c.and(self.state.as_deref())
     }
 
-    /// Bytes of text held.
+    /// Number of text bytes held.
     pub fn held_bytes(&self) -> usize {
         self.state.as_ref().map_or(0, String::len) + self.request_id.as_ref().map_or(0, String::len)
     }
 }
 
-/// W3C Trace Context, section 3.2: `version-traceid-parentid-flags`; versions
-/// above 00 may go on after another dash.
+/// W3C Trace Context, section 3.2: `version-traceid-parentid-flags`. Versions above 00 may add
+/// fields after another dash.
 fn traceparent(value: &[u8]) -> Option<(TraceId, SpanId)> {
     let value = std::str::from_utf8(value).ok()?;
     let mut parts = value.split('-');
@@ -78,8 +77,8 @@ fn traceparent(value: &[u8]) -> Option<(TraceId, SpanId)> {
     Some((trace.parse().ok()?, span.parse().ok()?))
 }
 
-/// B3 single header: `traceid-spanid[-sampled[-parentspanid]]`; a lone sampling
-/// state names no span.
+/// B3 single header: `traceid-spanid[-sampled[-parentspanid]]`. A sampling state alone names no
+/// span.
 fn b3_single(value: &[u8]) -> Option<(TraceId, SpanId)> {
     let mut parts = value.split(|byte| *byte == b'-');
     Some((b3_trace_id(parts.next()?)?, span_id(parts.next()?)?))

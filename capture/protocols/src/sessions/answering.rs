@@ -1,24 +1,24 @@
-//! Responses: whose they are, and how far they have come.
+//! Responses: finding their requests and tracking their progress.
 
 use super::{Conversation, Exchange, Exchanges};
 use crate::bytes::Mark;
 
 impl Exchanges {
-    /// From here on, what is said of a response is said of the one to this
-    /// stream's request; `false` where it is not open.
+    /// Selects the request of this stream for the response calls that follow. Returns `false` if
+    /// that request is not open.
     pub fn answer(&mut self, stream: u64) -> bool {
         let found = self.open.iter().position(|exchange| exchange.request.stream == stream);
-        // Where streams tell what belongs together, order does not.
+        // On connections with streams, the order of exchanges does not matter.
         found.inspect(|at| self.open.swap(0, *at)).is_some()
     }
 
-    /// The oldest request of this kind that waits for the rest of its answer.
+    /// The oldest matching request whose response is not complete.
     pub fn find(&mut self, matches: impl Fn(&Exchange) -> bool) -> Option<&mut Exchange> {
         self.open.iter_mut().find(|exchange| !exchange.spent && matches(exchange))
     }
 
-    /// As [`Self::answer`], for the oldest request whose stream matches: one
-    /// answer may be several requests'. The others keep their order.
+    /// Like [`Self::answer`], for the oldest request whose stream matches, because one response may
+    /// answer several requests. The other requests keep their order.
     pub fn answer_where(&mut self, matches: impl Fn(u64) -> bool) -> bool {
         let found = self.open.iter().position(|exchange| matches(exchange.request.stream));
         if let Some(exchange) = found.filter(|at| *at > 0).and_then(|at| self.open.remove(at)) {
@@ -27,19 +27,19 @@ impl Exchanges {
         found.is_some()
     }
 
-    /// The request that the answering side is answering, or will next.
+    /// The request whose response is being sent, or comes next.
     pub fn answering(&mut self) -> Option<&mut Exchange> {
         self.open.front_mut()
     }
 
-    /// The first byte of its final response; `false` where no request is open.
+    /// Records the first byte of the final response. Returns `false` if no request is open.
     pub fn begin_response(&mut self, start: Mark) -> bool {
         let Some(exchange) = self.open.front_mut() else { return false };
         exchange.response_start.get_or_insert(start);
         true
     }
 
-    /// More of its response has passed, up to `end`.
+    /// The response has passed up to `end`.
     pub fn response_reached(&mut self, end: Mark) {
         if let Some(exchange) = self.open.front_mut()
             && exchange.response_start.is_some()
@@ -48,7 +48,7 @@ impl Exchanges {
         }
     }
 
-    /// A frame of its response has passed, as [`Self::request_frame`].
+    /// A frame of the response has passed, like [`Self::request_frame`].
     pub fn response_frame(&mut self, end: Mark, bytes: u64) {
         if let Some(exchange) = self.open.front_mut()
             && exchange.response_start.is_some()
@@ -61,8 +61,8 @@ impl Exchanges {
 }
 
 impl Conversation<'_> {
-    /// The newest exchange lasts as long as the connection may: nothing that the
-    /// process does meanwhile is taken to be done for it.
+    /// Marks the newest exchange as lasting as long as the connection. What the process does in the
+    /// meantime is not attributed to it.
     pub fn detach(&mut self) {
         if let Some(exchange) = self.exchanges.open.back_mut() {
             exchange.lasts = true;
@@ -70,7 +70,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// The end of the response cannot be seen in the bytes.
+    /// The end of the response cannot be recognised from the bytes.
     pub fn weaken(&mut self) {
         if let Some(exchange) = self.open.front()
             && exchange.serving
@@ -79,14 +79,14 @@ impl Conversation<'_> {
         }
     }
 
-    /// The response is complete, up to what `response_reached` was told.
+    /// Completes the response at the end that was last passed to `response_reached`.
     pub fn end_response(&mut self) {
         if self.open.front().is_some_and(|exchange| exchange.response_start.is_some()) {
             self.finish_oldest(true);
         }
     }
 
-    /// The exchange is over at this time, without the rest of its response.
+    /// Ends the exchange at this time without the rest of its response.
     pub fn break_off(&mut self, at: Mark) {
         if let Some(exchange) = self.open.front_mut() {
             let after = exchange.response_end.unwrap_or(exchange.request_end);

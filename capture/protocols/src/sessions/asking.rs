@@ -1,4 +1,4 @@
-//! Requests: opened, going on, and made by whom.
+//! Requests: opening them, continuing them, and finding the sender.
 
 use std::hash::{Hash as _, Hasher as _};
 
@@ -8,16 +8,16 @@ use super::{Conversation, Exchange, Exchanges, Failure, Manner, Request, Shared,
 use crate::attribution::{Call, Caller, Fragment};
 use crate::bytes::Mark;
 
-/// Open requests per connection; requests beyond make no spans.
+/// Maximum open requests per connection; further requests make no spans.
 const MAX_OPEN: usize = 4096;
 
-/// Streams per connection whose tasks are known before the streams are.
+/// Maximum streams per connection whose tasks are known before the streams are seen.
 const MAX_OWNERS: usize = 2048;
 
-/// Bytes that the open requests of a connection may hold.
+/// Maximum bytes that the open requests of a connection may hold.
 const MAX_HELD_BYTES: usize = 1 << 20;
 
-/// Whether a request is answered.
+/// Whether a request gets a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answered {
     Later,
@@ -26,8 +26,8 @@ enum Answered {
 
 impl Exchanges {
     fn take_owner(&mut self, stream: u64) -> Option<StreamOwner> {
-        // Streams are opened in the order of their numbers (RFC 9113, section 5.1.1): what
-        // comes before was not seen.
+        // Streams are opened in numerical order (RFC 9113, section 5.1.1), so lower streams were
+        // not seen.
         while self.owners.front().is_some_and(|owner| owner.stream < stream) {
             self.owners.pop_front();
         }
@@ -35,27 +35,26 @@ impl Exchanges {
         self.owners.remove(at)
     }
 
-    /// From here on, more of this stream's request passes; `false` where it is
-    /// not open.
+    /// Continues the request of this stream. Returns `false` if that request is not open.
     pub fn continue_request(&mut self, stream: u64) -> bool {
         let exchange = self.open.iter().rev().find(|exchange| exchange.request.stream == stream);
         self.uploading = exchange.map(|exchange| exchange.id);
         self.uploading.is_some()
     }
 
-    /// The request that is still passing, while it has no complete response.
+    /// The request that is being sent, while it has no complete response.
     pub fn uploading(&mut self) -> Option<&mut Exchange> {
         let id = self.uploading?;
-        // Nearly always the last one.
+        // This is nearly always the last exchange.
         self.open.iter_mut().rev().find(|exchange| exchange.id == id && !exchange.spent)
     }
 
-    /// Changes what that request says.
+    /// Changes the content of the request that is being sent.
     pub fn change_request(&mut self, change: impl FnOnce(&mut Request)) {
         self.change(|request| change(request));
     }
 
-    /// That request says this, and nothing else that was said of it before.
+    /// Replaces the content of the request that is being sent.
     pub fn say(&mut self, said: Shared<Request>) {
         self.change(|request| *request = said);
     }
@@ -70,15 +69,15 @@ impl Exchanges {
         }
     }
 
-    /// More of that request has passed, up to `end`.
+    /// The request that is being sent has passed up to `end`.
     pub fn request_reached(&mut self, end: Mark) {
         if let Some(exchange) = self.uploading() {
             exchange.request_end = end;
         }
     }
 
-    /// A frame of that request has passed, up to `end`. Others' frames may lie
-    /// between two of one request.
+    /// A frame of the request that is being sent has passed, up to `end`. Frames of other requests
+    /// may lie between two frames of one request.
     pub fn request_frame(&mut self, end: Mark, bytes: u64) {
         if let Some(exchange) = self.uploading() {
             exchange.request_end = end;
@@ -88,8 +87,8 @@ impl Exchanges {
 }
 
 impl Conversation<'_> {
-    /// A request whose head is complete: `head_end` is past its last byte, or
-    /// past what could be read of it.
+    /// Opens a request whose head is complete. `head_end` is the end of the head, or of the part
+    /// that could be read.
     pub fn open(
         &mut self,
         request_start: Mark,
@@ -116,8 +115,8 @@ impl Conversation<'_> {
             self.counters.requests_over_limit += 1;
             self.abandon();
             if request.stream == 0 {
-                // Those that were given up will still be answered, and first: until
-                // a silence there are no pairs.
+                // Responses to the abandoned requests will arrive first, so responses are not
+                // paired until the connection has been silent.
                 self.unsure = true;
                 return;
             }
@@ -181,8 +180,8 @@ impl Conversation<'_> {
         self.open.push_back(exchange);
     }
 
-    /// A task works on one of the streams: it has sent the request, or handles it. Whose
-    /// request is not seen yet is kept for it.
+    /// Assigns a stream to the task that sent its request or handles it. If the request was not
+    /// seen yet, the assignment is kept until then.
     pub fn owned(&mut self, task: &StreamOwner) {
         let Exchanges { open, owners, serving, protocol, .. } = &mut *self.exchanges;
         let open = open.iter_mut().rev();
@@ -206,12 +205,12 @@ impl Conversation<'_> {
         exchange.fragment = self.attribution.call_made(sender, None, call);
     }
 
-    /// A message that nobody answers, all of it: it makes a span by itself.
+    /// Records a complete message without a response. It makes a span of its own.
     pub fn tell(&mut self, start: Mark, end: Mark, request: Request) {
         self.tell_failed(start, end, request, None);
     }
 
-    /// As [`Self::tell`]; where there is a failure, the message says so itself.
+    /// Like [`Self::tell`], with a failure that the message itself reports.
     pub fn tell_failed(
         &mut self,
         start: Mark,
@@ -227,8 +226,8 @@ impl Conversation<'_> {
         }
     }
 
-    /// The request that is still passing needs no answer after all; `false` where
-    /// it has had one, or part of one.
+    /// Ends the request that is being sent without a response. Returns `false` if it already has a
+    /// response or a part of one.
     pub fn end_unanswered(&mut self) -> bool {
         let found = self.open.iter().position(|exchange| Some(exchange.id) == self.uploading);
         let found = found.filter(|at| self.open[*at].response_start.is_none());
@@ -239,14 +238,14 @@ impl Conversation<'_> {
     }
 }
 
-/// What calls of one operation have in common.
+/// A hash that all calls of one operation share.
 fn sort_of(protocol: &str, operation: &str) -> u64 {
     let mut hasher = AHasher::default();
     (protocol, operation).hash(&mut hasher);
     hasher.finish()
 }
 
-/// Who sends a request: the task to which its stream belongs, else who wrote it.
+/// The sender of a request: the task that owns its stream, otherwise the caller that wrote it.
 fn sender(start: Mark, owner: Option<&StreamOwner>) -> Caller {
     let caller = Caller::from(start);
     owner.map_or(caller, |owner| Caller {

@@ -2,10 +2,10 @@
 
 use spanwise_model::AttributeValue;
 
-/// What is said of a request or a response, in order. All keys are ours.
+/// Attributes of a request or a response, in order. All keys are defined by Spanwise.
 pub type Attributes = Vec<(&'static str, AttributeValue)>;
 
-/// Bytes that they hold.
+/// Number of bytes that the attributes hold.
 pub(super) fn attributes_bytes(attributes: &Attributes) -> usize {
     attributes
         .iter()

@@ -1,4 +1,4 @@
-//! A conversation: the exchanges of one connection, with what all connections share.
+//! A conversation: the exchanges of one connection, plus state shared by all connections.
 
 use std::ops::{Deref, DerefMut};
 
@@ -8,30 +8,30 @@ use crate::counters::ParserCounters;
 use crate::memory::Memory;
 use crate::redaction::Hidden;
 
-/// What a parser reads into. It opens exchanges and completes them; who they are
-/// attributed to, and where they go when they are complete, is not the parser's business.
+/// The parsers' interface for opening and completing exchanges. It handles attribution and delivery
+/// of completed exchanges, so that parsers need not.
 pub struct Conversation<'a> {
-    /// The exchanges of this connection.
+    /// Exchanges of this connection.
     pub exchanges: &'a mut Exchanges,
-    /// What parsers count.
+    /// Parser counters.
     pub counters: &'a mut ParserCounters,
-    /// What parsers remember beyond one connection.
+    /// State that parsers keep across connections.
     pub memory: &'a mut Memory,
     pub(super) attribution: &'a mut dyn Attribution,
     pub(super) finished: &'a mut Finished,
 }
 
-/// Exchanges that are complete, in the order in which they ended.
+/// Completed exchanges, in the order in which they ended.
 #[derive(Debug, Default)]
 pub struct Finished {
-    /// They wait here to be taken.
+    /// Completed exchanges that are not collected yet.
     pub exchanges: Vec<Exchange>,
-    /// Exchanges so far: it numbers each.
+    /// Number of ids assigned so far.
     numbered: u64,
 }
 
 impl Finished {
-    /// The number of the next exchange.
+    /// Returns the next exchange id.
     pub const fn next_id(&mut self) -> u64 {
         self.numbered += 1;
         self.numbered
@@ -39,7 +39,7 @@ impl Finished {
 }
 
 impl<'a> Conversation<'a> {
-    /// Of the connection whose exchanges these are.
+    /// Creates a conversation for the connection that these exchanges belong to.
     #[inline]
     pub fn new(
         exchanges: &'a mut Exchanges,
@@ -70,7 +70,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// Nothing is left to say of it.
+    /// Hands over an exchange that is final.
     pub(super) fn hand_over(&mut self, mut exchange: Exchange) {
         if let Some(failure) = &exchange.answer.failure
             && let Some(shown) = failure.shown(*self.memory.of::<Hidden>())

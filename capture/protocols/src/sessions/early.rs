@@ -1,7 +1,7 @@
-//! Answers that were reported before their requests were. A request is reported
-//! when the call that sent it returns, and by then another thread may have read
-//! the answer. Where the answering side also speaks unasked, its messages cannot
-//! be held back, so what they answered is remembered for a while.
+//! Responses that are reported before their requests. A request is reported when the call that sent
+//! it returns; by then another thread may have read the response. If the responding side may also
+//! send without a request, its messages cannot be held back. The responses are therefore remembered
+//! for a while.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -9,15 +9,15 @@ use std::ops::RangeInclusive;
 use crate::bytes::Mark;
 use crate::sessions::{Conversation, Failure};
 
-/// Answers that are remembered; the oldest are forgotten.
+/// Maximum responses remembered; the oldest are dropped.
 const MAX_ANSWERS: usize = 32;
-/// Longest text of a failure that is remembered.
+/// Maximum bytes remembered of a failure's text.
 const MAX_REASON_BYTES: usize = 512;
 
-/// An answer whose request was not there.
+/// A response without a known request.
 #[derive(Debug)]
 struct Answer {
-    /// The streams that it answers.
+    /// Streams that the response answers.
     streams: RangeInclusive<u64>,
     start: Mark,
     end: Mark,
@@ -25,14 +25,14 @@ struct Answer {
     status_code: Option<i32>,
 }
 
-/// The answers of one connection whose requests were not there.
+/// Responses of one connection without a known request.
 #[derive(Debug, Default)]
 pub(crate) struct Early {
     answers: VecDeque<Answer>,
 }
 
 impl Early {
-    /// Takes note of an answer to these streams.
+    /// Remembers a response to these streams.
     pub(crate) fn keep(
         &mut self,
         streams: RangeInclusive<u64>,
@@ -49,14 +49,14 @@ impl Early {
         self.answers.push_back(Answer { streams, start, end, failure, status_code });
     }
 
-    /// A stream's request has passed: ends it if its answer was there before.
+    /// A request was seen on this stream. Ends it if its response came earlier.
     pub(crate) fn settle(&mut self, stream: u64, conversation: &mut Conversation<'_>) {
         if self.answers.is_empty() {
             return;
         }
         let asked = conversation.find(|exchange| exchange.request.stream == stream);
         let Some(asked) = asked.map(|exchange| exchange.request_start.time_nano) else { return };
-        // One that moved before the request did answered a former one.
+        // A response that was sent before this request belongs to an earlier request.
         let answers =
             |answer: &Answer| answer.streams.contains(&stream) && answer.start.time_nano >= asked;
         let Some(at) = self.answers.iter().position(answers) else { return };

@@ -1,4 +1,4 @@
-//! One request, and its response.
+//! A request and its response.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,97 +10,94 @@ use crate::attribution::{Attribution, ByOrder, Fragment, Handled};
 use crate::bytes::Mark;
 use crate::process::Process;
 
-/// An address and a port. IPv4-mapped IPv6 addresses arrive here as IPv4.
+/// Address and port. IPv4-mapped IPv6 addresses are converted to IPv4 before they get here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Endpoint {
-    /// The address.
     pub address: IpAddr,
-    /// The port.
     pub port: u16,
 }
 
-/// How an exchange that is read in the clear was encrypted on its way.
+/// Encryption of an exchange whose plaintext is read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Encryption {
-    /// Negotiated version.
+    /// Negotiated protocol version.
     pub version: Option<&'static str>,
-    /// The server's name, as the client asked for it.
+    /// Server name that the client requested.
     pub server_name: Option<String>,
 }
 
 /// A request and its response.
 #[derive(Debug)]
 pub struct Exchange {
-    /// Unique in the tracer.
+    /// Id, unique in the tracer.
     pub id: u64,
     /// First byte of the request.
     pub request_start: Mark,
-    /// Last byte of its head.
+    /// Last byte of the request head.
     pub head_end: Mark,
-    /// Past its last byte so far.
+    /// End of the request so far, exclusive.
     pub request_end: Mark,
     /// First byte of the final response.
     pub response_start: Option<Mark>,
-    /// Past its last byte so far.
+    /// End of the response so far, exclusive.
     pub response_end: Option<Mark>,
-    /// What the request says.
+    /// Content of the request.
     pub request: Shared<Request>,
-    /// What the response says.
+    /// Content of the response.
     pub answer: Shared<Answer>,
-    /// Whether the traced process serves it.
+    /// Whether the traced process is the server.
     pub serving: bool,
-    /// Its place in the process.
+    /// Place of the span in the process.
     pub fragment: Fragment,
-    /// The process as it was when the request passed.
+    /// The process as it was at the time of the request.
     pub process: Arc<Process>,
-    /// Whether it is the connection's first.
+    /// Whether this is the first exchange of the connection.
     pub first: bool,
-    /// How it was encrypted on its way, if it was.
+    /// How the connection is encrypted, if it is.
     pub encryption: Option<Arc<Encryption>>,
-    /// The protocol that both spoke.
+    /// Protocol of the connection.
     pub protocol: &'static str,
-    /// The other end, where the socket has no fixed one.
+    /// The peer, if the socket has no fixed one.
     pub other: Option<Endpoint>,
-    /// Bytes of the request and of the response, where they were counted one
-    /// frame after the other.
+    /// Bytes of the request and of the response, if frames were counted one by one.
     pub counted: Option<[u64; 2]>,
     /// It is what passed on a connection that is only seen from outside, or on part of one:
     /// who asked and who answered is not known.
     pub outside: bool,
-    /// Of an ambiguous call, the fragment that it is of if turns can be trusted.
+    /// For an ambiguous call: its fragments, if turns can be trusted.
     pub(super) turn: Option<ByOrder>,
-    /// Its response may have passed unseen.
+    /// The response may have been missed.
     pub(super) doubtful: bool,
-    /// It ends with the connection, if nothing ends it before.
+    /// The exchange lasts until the connection closes, unless something ends it earlier.
     pub(super) lasts: bool,
-    /// Bytes that it holds.
+    /// Number of bytes held.
     pub(super) weight: usize,
-    /// Its span was made; it only keeps its place in the order.
+    /// The span was already made. The exchange only keeps its place in the order.
     pub(super) spent: bool,
 }
 
 impl Exchange {
-    /// Whether it is a call, and some of its answer was read at this time.
+    /// Whether this is a call and part of its response was read at this time.
     pub fn was_read_at(&self, time_nano: u64) -> bool {
         let at = |mark: Option<Mark>| mark.is_some_and(|mark| mark.time_nano == time_nano);
         !self.serving && (at(self.response_end) || at(self.response_start))
     }
 
-    /// Whether it is not known how it ended: its answer was not seen, or does not say what answers
-    /// of its protocol always say.
+    /// Whether the outcome is unknown: the response was not seen, or lacks what responses of its
+    /// protocol always contain.
     pub fn ended_unseen(&self) -> bool {
         let Answer { status_code, failure, unseen, .. } = &*self.answer;
         let always_said = matches!(self.protocol, protocol::HTTP | protocol::GRPC);
         failure.is_none() && !self.outside && (*unseen || (always_said && status_code.is_none()))
     }
 
-    /// Bytes that it holds, with itself, as counted now.
+    /// Size in bytes including heap data, calculated now.
     pub(super) fn held_bytes(&self) -> usize {
         size_of::<Self>() + self.request.held_bytes() + self.answer.held_bytes()
     }
 
-    /// It is over for its process: what that does from now on is not done for it. `complete`
-    /// where all of its response was seen.
+    /// Ends the server request for its process: later work of the process is not attributed to it.
+    /// `complete` is true if the whole response was seen.
     pub(super) fn leave_process(&self, complete: bool, attribution: &mut dyn Attribution) {
         if !self.serving {
             return;
@@ -118,12 +115,12 @@ impl Exchange {
         attribution.request_over(self.head_end.into(), self.id, end_nano, handled);
     }
 
-    /// Bytes that it holds, with itself, as they were counted last.
+    /// Size in bytes including heap data, as calculated last.
     pub fn weight(&self) -> usize {
         self.weight.max(size_of::<Self>())
     }
 
-    /// The fragment of the request that it was made for, as far as turns tell.
+    /// The fragment of the server request that this call was made for, as far as turns tell.
     pub const fn made_for(&self) -> Option<ByOrder> {
         match self.fragment {
             Fragment::Within { fragment, .. } => Some([fragment; 2]),
@@ -131,8 +128,8 @@ impl Exchange {
         }
     }
 
-    /// What passed on a connection that is only seen from outside: its two
-    /// ways, each with its first byte and past its last.
+    /// An exchange for the traffic on a connection seen only from outside: two directions, each
+    /// with its first byte and its end.
     #[expect(clippy::too_many_arguments, reason = "one caller, and all of it is needed")]
     pub fn outside(
         id: u64,
@@ -172,7 +169,7 @@ impl Exchange {
         }
     }
 
-    /// What keeps the place of an exchange whose span is made.
+    /// A placeholder for an exchange whose span was already made.
     pub(super) fn placeholder(&self) -> Self {
         Self {
             request: Request {

@@ -1,4 +1,4 @@
-//! The exchanges of one connection: what is open, and how an exchange ends.
+//! The open exchanges of one connection, and how an exchange ends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,38 +8,36 @@ use crate::attribution::Caller;
 use crate::bytes::Mark;
 use crate::sessions::Encryption;
 
-/// A task that works on a stream of a connection: it has sent the request, or handles it.
+/// A task that works on a stream of a connection: the task that sent the request or handles it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamOwner {
-    /// The stream.
     pub stream: u64,
-    /// Its process.
+    /// Process of the task.
     pub process: u32,
-    /// The task.
     pub task: u64,
-    /// The task by which that was made.
+    /// The task that created this task.
     pub parent_task: u64,
 }
 
-/// The exchanges of one connection.
+/// Exchanges of one connection.
 #[derive(Debug)]
 pub struct Exchanges {
     pub(super) connection: u64,
-    /// Who connected, until a request was sent.
+    /// The caller that opened the connection, until a request is sent.
     pub(super) opener: Option<Caller>,
     pub(super) serving: bool,
     pub(super) encryption: Option<Arc<Encryption>>,
     pub(super) protocol: &'static str,
     pub(super) open: VecDeque<Exchange>,
-    /// The exchange whose request is still passing.
+    /// Id of the exchange whose request is still being sent.
     pub(super) uploading: Option<u64>,
-    /// Where the connection left what was spoken.
+    /// Where the connection left the current protocol.
     pub(super) left: Option<Mark>,
-    /// Several requests have been open at once.
+    /// Whether several requests have been open at once.
     pub(super) pipelined: bool,
-    /// Of requests that were sent before, an unknown number is still to be answered.
+    /// Whether an unknown number of earlier requests still awaits responses.
     pub(super) unsure: bool,
-    /// No request but those of the connection's opening has been seen.
+    /// Whether only requests of the connection setup have been seen.
     pub(super) fresh: bool,
     pub(super) held_bytes: usize,
     /// Tasks of streams that were not seen yet.
@@ -47,7 +45,7 @@ pub struct Exchanges {
 }
 
 impl Exchanges {
-    /// No exchanges yet, on a connection that `opener` has made, if it was this process.
+    /// Creates an empty list for a connection that `opener` opened, if this process did.
     pub const fn new(connection: u64, opener: Option<Caller>) -> Self {
         Self {
             connection,
@@ -66,60 +64,59 @@ impl Exchanges {
         }
     }
 
-    /// What is read was encrypted on its way.
+    /// Marks the connection's data as decrypted.
     pub fn decrypted(&mut self, encryption: Encryption) {
         self.encryption = Some(Arc::new(encryption));
     }
 
-    /// How what is read was encrypted on its way, if it was.
+    /// How the connection is encrypted, if it is.
     pub fn encryption(&self) -> Option<Arc<Encryption>> {
         self.encryption.clone()
     }
 
-    /// Whether the traced process answers.
+    /// Whether the traced process is the server.
     pub const fn serving(&self) -> bool {
         self.serving
     }
 
-    /// Says what is spoken and whether the traced process answers, once that is
-    /// known.
+    /// Sets the protocol, and whether the traced process is the server, once they are known.
     pub const fn recognised(&mut self, protocol: &'static str, serving: bool) {
         self.protocol = protocol;
         self.serving = serving;
     }
 
-    /// The connection speaks something else from `at` on, a place in the input
-    /// being read. Said before [`crate::parser::Outcome::Switched`] or
-    /// `Encrypted` is returned; where it is not, the next system call is the first
-    /// of it, or a greeting of TLS in this one.
+    /// The connection uses another protocol from `at` on, a position in the current input. Parsers
+    /// call this before they return [`crate::parser::Outcome::Switched`] or `Encrypted`. Without
+    /// this call, the new protocol begins with the next system call, or with a TLS hello in the
+    /// current one.
     pub const fn leave(&mut self, at: Mark) {
         self.left = Some(at);
     }
 
-    /// What [`Self::leave`] was told last.
+    /// Takes the position last passed to [`Self::leave`].
     pub const fn take_left(&mut self) -> Option<Mark> {
         self.left.take()
     }
 
-    /// Bytes that the open exchanges hold.
+    /// Number of bytes that the open exchanges hold.
     pub const fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// Whether no request waits for its response or for the rest of it.
+    /// Whether no request awaits a response or the rest of one.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// The calls of which some of the answer was read at this time and more is to come. Of
-    /// those that are answered in their order that is the oldest.
+    /// Calls whose response was partly read at this time and is not complete. If responses come in
+    /// request order, only the oldest call can match.
     pub fn read_at(&self, time_nano: u64) -> impl Iterator<Item = &Exchange> {
         let by_stream = self.open.front().is_some_and(|oldest| oldest.request.stream != 0);
         let most = if by_stream { self.open.len() } else { 1 };
         self.open.iter().take(most).filter(move |exchange| exchange.was_read_at(time_nano))
     }
 
-    /// When the oldest open request began.
+    /// Start time of the oldest open request.
     pub fn oldest_nano(&self) -> Option<u64> {
         let waiting = self.open.iter().filter(|exchange| !exchange.spent);
         waiting.map(|exchange| exchange.request_start.time_nano).min()

@@ -1,4 +1,4 @@
-//! What requests and answers say, whatever protocol they are of.
+//! Content of requests and responses, independent of the protocol.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use super::shared::{Shared, Tells};
 use crate::redaction::{Hidden, prose};
 use crate::trace_headers::TraceHeaders;
 
-/// What a protocol must remember of a request to understand its response.
+/// What a protocol must remember about a request to parse its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Tag {
     /// Nothing.
@@ -21,25 +21,25 @@ pub enum Tag {
     Connect,
     /// PostgreSQL's request for encryption: the response is one byte.
     Encryption,
-    /// Memcached's commands of which only the last is surely answered.
+    /// Memcached commands of which only the last one certainly gets a response.
     Batch,
 }
 
-/// What passes between the two.
+/// How messages pass between the two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
-    /// The asking side calls the answering one.
+    /// The requesting side calls the responding side.
     Call,
-    /// The asking side hands over a message.
+    /// The requesting side publishes a message.
     Publish,
-    /// The answering side hands over a message, unasked: the asking side is the
-    /// one that serves it.
+    /// The responding side delivers a message without a request, and the requesting side processes
+    /// it.
     Deliver,
 }
 
 impl Manner {
-    /// The span's kind (OpenTelemetry semantic conventions for messaging: a
-    /// broker's own spans are those of a server and of a client).
+    /// The span kind (OpenTelemetry semantic conventions for messaging: a broker's own spans have
+    /// kind server and client).
     pub const fn kind(self, serving: bool) -> Kind {
         match (self, serving) {
             (Self::Publish, false) => Kind::Producer,
@@ -50,7 +50,7 @@ impl Manner {
     }
 }
 
-/// What several requests say alike, whatever else they say.
+/// Attributes that several requests share.
 #[derive(Debug, Clone)]
 pub struct Alike(pub Attributes);
 
@@ -60,33 +60,33 @@ impl Tells for Alike {
     }
 }
 
-/// What a request says.
+/// Content of a request.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The span's name.
     pub operation: String,
     /// The span's attributes.
     pub attributes: Attributes,
-    /// Further ones, which others have, too.
+    /// Additional attributes, shared with other requests.
     pub alike: Option<Shared<Alike>>,
     /// Trace headers.
     pub headers: TraceHeaders,
-    /// For the protocol's own use.
+    /// Data for the protocol's own use.
     pub tag: Tag,
-    /// What pairs it with its response, where responses may come in another
-    /// order: the protocol's own number.
+    /// The protocol's own number that pairs the request with its response, if responses may come in
+    /// another order.
     pub stream: u64,
-    /// What passes.
+    /// How the message passes.
     pub manner: Manner,
-    /// Makes a span only if it fails.
+    /// A span is made only if the request fails.
     pub silent: bool,
-    /// What it asks for was said before the agent saw the connection, or in what it did not see:
-    /// the operation is only what is known of it.
+    /// The operation was named before the agent saw the connection, or in data that the agent
+    /// missed. The operation name is only what is known about it.
     pub unnamed: bool,
 }
 
 impl Request {
-    /// A request with this operation and nothing more known.
+    /// A request with only an operation name.
     pub fn new(operation: impl Into<String>) -> Self {
         Self {
             operation: operation.into(),
@@ -101,20 +101,20 @@ impl Request {
         }
     }
 
-    /// Bytes of text that it holds, some of them with others.
+    /// Text bytes held, including those shared with other requests.
     pub fn held_bytes(&self) -> usize {
         let alike = self.alike.as_ref().map_or(0, |alike| attributes_bytes(&alike.0));
         let own = self.operation.len() + attributes_bytes(&self.attributes);
         own + alike + self.headers.held_bytes()
     }
 
-    /// All of the span's attributes.
+    /// All span attributes.
     pub fn all_attributes(&self) -> impl Iterator<Item = &(&'static str, AttributeValue)> {
         let alike = self.alike.as_ref().map_or(&[][..], |alike| &alike.0);
         self.attributes.iter().chain(alike)
     }
 
-    /// Writes its attributes to a span.
+    /// Writes the request's attributes to a span.
     pub fn tell(request: &Shared<Self>, row: &mut RowWriter<'_>) {
         request.tell(row);
         if let Some(alike) = &request.alike {
@@ -134,18 +134,18 @@ impl Tells for Request {
 pub struct Failure {
     /// `error.type`.
     pub kind: String,
-    /// For people.
+    /// Text for people.
     pub message: String,
 }
 
 impl Failure {
-    /// A failure whose kind says it all.
+    /// A failure whose kind is also its message.
     pub fn plain(kind: &str) -> Self {
         Self { kind: kind.to_owned(), message: kind.to_owned() }
     }
 
-    /// The same without its secrets and what the operator wants left out; `None` where it
-    /// stays as it is.
+    /// The failure without secrets and without what the operator hides. Returns `None` if nothing
+    /// changes.
     pub(super) fn shown(&self, hide: Hidden) -> Option<Self> {
         let kind = prose(&self.kind);
         let message = if hide.errors { kind.clone() } else { prose(&self.message) };
@@ -154,28 +154,28 @@ impl Failure {
     }
 }
 
-/// What a response says.
+/// Content of a response.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
     /// The protocol's own number.
     pub status_code: Option<i32>,
-    /// Set where it says that the request failed.
+    /// Set if the response reports a failure.
     pub failure: Option<Failure>,
-    /// The span's further attributes.
+    /// Additional span attributes.
     pub attributes: Attributes,
     /// X-Request-ID of the response.
     pub request_id: Option<String>,
-    /// It was not seen, or is not known to be this request's.
+    /// The response was not seen, or may belong to another request.
     pub unseen: bool,
 }
 
 impl Answer {
-    /// Bytes of text that it holds.
+    /// Number of text bytes held.
     pub(super) fn held_bytes(&self) -> usize {
         attributes_bytes(&self.attributes)
     }
 
-    /// Whether nothing is known of it.
+    /// Whether nothing is known about the response.
     pub fn says_nothing(&self) -> bool {
         let Self { status_code, failure, attributes, request_id, unseen } = self;
         status_code.is_none()
@@ -193,7 +193,7 @@ impl Tells for Answer {
 }
 
 impl Default for Shared<Answer> {
-    /// That of all requests until they get one.
+    /// The initial, shared value for requests without a response.
     fn default() -> Self {
         static NONE: LazyLock<Shared<Answer>> = LazyLock::new(|| Answer::default().into());
         NONE.clone()

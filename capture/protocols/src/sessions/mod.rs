@@ -1,5 +1,5 @@
-//! Sessions: requests paired with responses, for each connection: first in
-//! first out, or by the stream that both name.
+//! Sessions: pair requests with responses on each connection, either in order (first in, first out)
+//! or by the stream id that both carry.
 
 mod answering;
 mod asking;

@@ -1,4 +1,4 @@
-//! What is said alike again and again.
+//! Content that repeats across exchanges.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -8,23 +8,23 @@ use spanwise_model::{RowWriter, Written};
 
 use super::attributes::Attributes;
 
-/// What several exchanges may say alike: kept once, until one of them changes it.
+/// A value that several exchanges may share. It is stored once until one exchange changes it.
 pub struct Shared<T>(Arc<Kept<T>>);
 
 struct Kept<T> {
     value: T,
-    /// Where its attributes were written to a span.
+    /// Where the attributes were written to a span.
     written: Written,
 }
 
-/// What says something of a span.
+/// A value with span attributes.
 pub trait Tells {
-    /// The span's attributes.
+    /// Span attributes.
     fn attributes(&self) -> &Attributes;
 }
 
 impl<T: Tells> Shared<T> {
-    /// Writes its attributes to a span.
+    /// Writes the attributes to a span.
     pub fn tell(&self, row: &mut RowWriter<'_>) {
         let attributes = self.attributes();
         if !attributes.is_empty() {

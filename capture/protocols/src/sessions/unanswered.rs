@@ -1,35 +1,35 @@
-//! What becomes of requests whose answers do not come, or are not known to be theirs.
+//! Requests whose responses are missing or cannot be paired with certainty.
 
 use super::{Answer, Conversation, Exchanges, Failure};
 use crate::bytes::Mark;
 
-/// `lost` where a connection's answers could not be those of its requests.
+/// Attribute with the value `lost` if the connection's responses could not match its requests.
 const PAIRING: &str = "spanwise.pairing";
 
 impl Exchanges {
-    /// Bytes of the answering side were not seen, and responses may have been
-    /// among them: a request that gets none has not failed for that.
+    /// Bytes of the responding side were missed, and they may have contained responses. A request
+    /// without a response has therefore not failed.
     pub fn doubt(&mut self) {
         for exchange in &mut self.open {
             exchange.doubtful |= exchange.response_start.is_none();
         }
     }
 
-    /// Whether answers to requests that are not known may still come.
+    /// Whether responses to unknown requests may still come.
     pub const fn is_unsure(&self) -> bool {
         self.unsure
     }
 
-    /// Nothing has passed for a while: what was asked is answered.
+    /// The connection has been silent for a while: all requests are taken as answered.
     pub const fn settle(&mut self) {
         self.unsure = false;
     }
 }
 
 impl Conversation<'_> {
-    /// The response, whose borders were lost, is over. Responses to the requests
-    /// after it may have been among the bytes, so those are given up. A request
-    /// that came after the response was ended is none of them.
+    /// Ends a response whose message boundaries were lost. The missed bytes may have contained
+    /// responses to the requests after it, so those requests are abandoned. Requests that came
+    /// after the end of the response are kept.
     pub fn end_lost_response(&mut self) {
         if self.open.front().is_none_or(|oldest| oldest.response_start.is_none()) {
             return;
@@ -38,8 +38,8 @@ impl Conversation<'_> {
         self.abandon();
     }
 
-    /// Gives up all open requests: nobody can tell any more which response is
-    /// whose. They make no spans.
+    /// Abandons all open requests, because responses can no longer be paired with them. They make
+    /// no spans.
     pub fn abandon(&mut self) {
         while let Some(exchange) = self.open.pop_front() {
             if !exchange.spent {
@@ -51,9 +51,9 @@ impl Conversation<'_> {
         self.uploading = None;
     }
 
-    /// Whole messages may have passed unseen where answers keep the order of their
-    /// requests. Where requests do not wait for answers, those that come now are
-    /// answers to any: until a silence there are no pairs.
+    /// Whole messages may have been missed on a connection whose responses follow request order. If
+    /// requests are pipelined, the next responses may answer any of them, so nothing is paired
+    /// until the connection has been silent.
     pub fn order_lost(&mut self) {
         if self.pipelined {
             self.abandon();
@@ -61,8 +61,8 @@ impl Conversation<'_> {
         }
     }
 
-    /// What came cannot be the answer to the oldest request, so what the open ones were
-    /// answered is not known. Their spans say so.
+    /// The received response cannot belong to the oldest request, so the responses to all open
+    /// requests are unknown. Their spans say so.
     pub fn lose_step(&mut self) {
         self.counters.out_of_step += 1;
         self.uploading = None;
@@ -74,8 +74,8 @@ impl Conversation<'_> {
         }
     }
 
-    /// As [`Self::abandon`], of the requests whose stream matches: where both
-    /// sides ask, the answers of one may be known still.
+    /// Like [`Self::abandon`], for the requests whose stream matches. If both sides send requests,
+    /// the responses of one side may still be known.
     pub fn abandon_where(&mut self, matches: impl Fn(u64) -> bool) {
         for exchange in std::mem::take(&mut self.open) {
             if !matches(exchange.request.stream) {
@@ -88,7 +88,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// The connection has closed: what is open has failed.
+    /// The connection was closed: open requests have failed.
     pub fn closed(&mut self, end: Mark, reset: bool) {
         while let Some(exchange) = self.exchanges.open.front_mut() {
             if exchange.doubtful && exchange.response_start.is_none() {
@@ -100,9 +100,8 @@ impl Conversation<'_> {
                 (None, true) => "connection_reset",
                 (None, false) => "no_response",
             };
-            // A server that says why it hangs up has answered. A process that goes
-            // away in the middle of opening a connection has done nothing worth
-            // a span.
+            // A server that gives a reason for closing has responded. A process that quits while it
+            // opens a connection has done nothing worth a span.
             let lasted = exchange.lasts;
             if lasted || (exchange.answer.failure.is_none() && !exchange.request.silent) {
                 if !lasted {
@@ -117,9 +116,8 @@ impl Conversation<'_> {
         }
     }
 
-    /// Makes failed spans of requests that began before `before_nano` and have
-    /// no response yet. They keep their places, for the response may still
-    /// come.
+    /// Makes failed spans of requests that began before `before_nano` and have no response. They
+    /// keep their place in the order, because the response may still come.
     pub fn time_out(&mut self, before_nano: u64, now_nano: u64) {
         for index in 0..self.open.len() {
             let exchange = &mut self.open[index];
