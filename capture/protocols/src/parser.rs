@@ -18,7 +18,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Which of `sides` these first bytes look most like.
+    /// The side in `sides` that most likely sent these first bytes.
     pub fn speaker(&self, bytes: &[u8], sides: &[Side]) -> Side {
         let likely = |side: &&Side| {
             matches!((self.recognise)(**side, bytes, false), Likeness::Yes | Likeness::AtFirst)

@@ -82,7 +82,7 @@ pub enum Naming {
     Given {
         /// The name from the environment.
         name: String,
-        /// Rules that go before it.
+        /// Port rules, which take precedence.
         rules: Arc<[PortRule]>,
     },
     /// The operator's rule for a port, else `EXECUTABLE:PORT`.
@@ -157,10 +157,10 @@ pub struct LabelRule {
     /// File name of the process's executable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executable: Option<String>,
-    /// Its command line contains this text.
+    /// Text that the process's command line contains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Its systemd unit, without `.service`.
+    /// Systemd unit of the process, without `.service`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// Labels with fixed values.

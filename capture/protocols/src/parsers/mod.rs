@@ -1,4 +1,4 @@
-//! The parsers: one folder a protocol, and one row in the table of all.
+//! The protocol parsers: one folder and one table row per protocol.
 
 pub(crate) mod amqp;
 pub mod dns;
@@ -19,8 +19,8 @@ pub(crate) mod websocket;
 
 use crate::parser::Known;
 
-/// In the order in which they are asked: the first that says yes has it. Those
-/// whose first bytes can be nothing else come before those that look at less.
+/// All protocols, in the order in which they are tried; the first that answers yes is used.
+/// Protocols with unambiguous first bytes come before those that check less.
 pub(crate) const PROTOCOLS: &[Known] = &[
     tls::KNOWN,
     nats::KNOWN,

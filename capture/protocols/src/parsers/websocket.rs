@@ -1,6 +1,5 @@
-//! WebSocket (RFC 6455): one span for a session, from the upgrade of an HTTP
-//! connection to its close, with the messages of each side counted. Neither
-//! side answers the other, so there is nothing to pair.
+//! WebSocket (RFC 6455): one span per session, from the HTTP upgrade to the close, with the message
+//! count of each side. WebSocket messages are not paired, because neither side answers the other.
 
 use spanwise_model::protocol;
 
@@ -12,26 +11,26 @@ use crate::framing::{Frames, Framing, Head, Measure, Step};
 use crate::parser::{Outcome, Protocol};
 use crate::sessions::{Conversation, Failure, Request};
 
-/// Longest content of a control frame (RFC 6455, section 5.5).
+/// Maximum payload of a control frame (RFC 6455, section 5.5).
 const MAX_CONTROL_BYTES: u8 = 125;
-/// A code that is never sent: the Close frame has none.
+/// Never sent: stands for a Close frame without a code.
 const NO_CODE: u16 = 1005;
-/// A code that is never sent: there was no Close frame.
+/// Never sent: stands for a connection that ended without a Close frame.
 const NOT_CLOSED: u16 = 1006;
 
 const TEXT: u8 = 1;
 const BINARY: u8 = 2;
 const CLOSE: u8 = 8;
 
-/// How one side frames its messages.
+/// Framing of one side's messages.
 #[derive(Debug)]
 struct WebSocketFraming {
     side: Side,
 }
 
 impl WebSocketFraming {
-    /// Whether the first two bytes may begin a frame of this side: clients mask
-    /// what they send, servers do not (RFC 6455, section 5.1).
+    /// Whether these two bytes can begin a frame of this side. Clients mask their frames, servers
+    /// do not (RFC 6455, section 5.1).
     fn is_valid(&self, first: u8, second: u8) -> bool {
         let opcode = first & 0x0f;
         let masked = second & 0x80 != 0;
@@ -73,21 +72,21 @@ impl Framing for WebSocketFraming {
     fn begins(&self, bytes: &[u8]) -> bool {
         match bytes {
             [] => false,
-            // All that can be said against one byte.
+            // One byte allows only these checks.
             [first] => matches!(first & 0x0f, 0..=BINARY | CLOSE..=10) && first & 0x30 == 0,
             [first, second, ..] => first & 0x30 == 0 && self.is_valid(*first, *second),
         }
     }
 }
 
-/// One side.
+/// State of one side.
 #[derive(Debug)]
 struct Half {
     frames: Frames<WebSocketFraming>,
-    /// The frame that is passing.
+    /// Start of the frame being read.
     start: Option<Mark>,
     messages: i64,
-    /// Frames may have been missed.
+    /// Whether frames may have been missed.
     missed: bool,
     closed: bool,
 }
@@ -104,20 +103,19 @@ impl Half {
     }
 }
 
-/// A session.
+/// A WebSocket session.
 pub(crate) struct WebSocket {
     request: Half,
     response: Half,
-    /// What the first Close frame says.
+    /// Code of the first Close frame.
     code: Option<u16>,
     strikes: Strikes,
     over: bool,
 }
 
 impl WebSocket {
-    /// The session that follows an upgrade, whose response ends here: the HTTP
-    /// exchange is complete, and the session begins. `None` where the request
-    /// was not seen.
+    /// Starts a session after an upgrade. The upgrade response ends here, which completes the HTTP
+    /// exchange. Returns `None` if the upgrade request was not seen.
     pub(crate) fn after(end: Mark, conversation: &mut Conversation<'_>) -> Option<Self> {
         let asked = conversation.answering()?;
         let path = asked.request.operation.split_once(' ').map_or("", |(_, path)| path);
@@ -183,7 +181,7 @@ impl WebSocket {
         }
     }
 
-    /// Says how the session ended.
+    /// Records how the session ended.
     fn conclude(&mut self, conversation: &mut Conversation<'_>) {
         if std::mem::replace(&mut self.over, true) {
             return;
@@ -204,14 +202,14 @@ impl WebSocket {
         }
     }
 
-    /// The session is over.
+    /// Ends the session.
     fn end_session(&mut self, at: Mark, conversation: &mut Conversation<'_>) {
         self.conclude(conversation);
         conversation.break_off(at);
     }
 }
 
-/// The code of a Close frame, which clients mask.
+/// Reads the code of a Close frame. Clients mask it.
 fn close_code(head: &Head<'_>) -> u16 {
     let Some([high, low]) = head.content.first_chunk::<2>() else { return NO_CODE };
     let mask = match head.header[1] & 0x80 {
@@ -221,7 +219,7 @@ fn close_code(head: &Head<'_>) -> u16 {
     u16::from_be_bytes([high ^ mask[0], low ^ mask[1]])
 }
 
-/// Whether a session closed in this way has failed (RFC 6455, section 7.4.1).
+/// The failure that a close code stands for, if any (RFC 6455, section 7.4.1).
 fn failure(code: u16) -> Option<Failure> {
     let meaning = match code {
         1002 => "protocol error",
@@ -341,7 +339,7 @@ mod tests {
     #[test]
     fn what_no_frame_begins_with_is_malformed() {
         let cases: [(Side, &[u8]); 5] = [
-            // Unmasked, masked, reserved, a ping in parts, a ping too long.
+            // Unmasked, masked, reserved opcode, fragmented ping, oversized ping.
             (Side::Request, b"\x81\x05"),
             (Side::Response, b"\x81\x85"),
             (Side::Response, b"\x83\x05"),

@@ -1,9 +1,9 @@
-//! What must not leave the host. Parsers keep values out where a protocol says which bytes are
-//! values; what they show of texts that somebody made up (addresses, names, messages of
-//! errors) goes through here, all of it. docs/redaction.md says what that comes to.
+//! Removes secrets from what leaves the host. Parsers leave out the bytes that a protocol defines
+//! as values. Free-form text that they show (addresses, names, error messages) passes through this
+//! module. docs/redaction.md describes the result.
 //!
-//! Each function gives back what it was given, without a copy, where there is nothing to
-//! take out: nearly always. None fails, whatever it is given.
+//! If there is nothing to remove, which is nearly always the case, a function returns its input
+//! without a copy. No function fails, whatever the input.
 
 mod names;
 mod paths;
@@ -21,18 +21,18 @@ pub(crate) use self::prose::{client_name, own_words, prose, without_quoted, with
 pub(crate) use self::shapes::is_known_token;
 pub(crate) use self::url::{authority_end, host_of, query};
 
-/// Put in a secret value's place, as OpenTelemetry's conventions have it.
+/// Replaces a secret value, following the OpenTelemetry conventions.
 pub(crate) const REDACTED: &str = "REDACTED";
 
-/// Layers of percent-encoding that are looked through.
+/// Maximum layers of percent-encoding that are decoded.
 const MAX_LAYERS: usize = 4;
 
-/// What the operator wants left out besides secrets.
+/// What the operator hides in addition to secrets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Hidden {
     /// Keys of Redis and Memcached.
     pub keys: bool,
-    /// Texts of errors; what kind of error it is stays.
+    /// Error messages; the kind of error is kept.
     pub errors: bool,
 }
 
@@ -54,7 +54,7 @@ impl FromStr for Hidden {
     }
 }
 
-/// An owned text without its secrets: no copy where it has none.
+/// Redacts an owned text, without a copy if it has no secrets.
 pub(crate) fn owned(text: String, redact: impl FnOnce(&str) -> Cow<'_, str>) -> String {
     let kept = match redact(&text) {
         Cow::Borrowed(same) if same.len() == text.len() => None,
@@ -63,14 +63,14 @@ pub(crate) fn owned(text: String, redact: impl FnOnce(&str) -> Cow<'_, str>) -> 
     kept.unwrap_or(text)
 }
 
-/// A text that is there to be compared with others, such as the number of a message: it may
-/// look random. Only what is known to be a secret is taken out.
+/// Redacts a text that is compared with others, such as a message id. Such a text may look random,
+/// so only known secrets are removed.
 pub(crate) fn identifier(text: String) -> String {
     let random = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if random(&text) && !is_known_token(text.as_bytes()) { text } else { owned(text, prose) }
 }
 
-/// Whether a text has a secret in it, also below layers of percent-encoding.
+/// Whether a text contains a secret, also below layers of percent-encoding.
 fn hides_secret(text: &str) -> bool {
     let mut text = Cow::Borrowed(text);
     for _ in 0..MAX_LAYERS {
@@ -84,11 +84,11 @@ fn hides_secret(text: &str) -> bool {
             None => return false,
         }
     }
-    // Whoever wraps anything so often hides something.
+    // Text with this many layers of encoding is treated as hiding something.
     true
 }
 
-/// A text with one layer of percent-encoding taken off; `None` where it has none.
+/// Removes one layer of percent-encoding; `None` if there is none.
 fn decoded(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     memchr::memchr(b'%', bytes)?;
@@ -112,7 +112,7 @@ fn decoded(text: &str) -> Option<String> {
     any.then(|| String::from_utf8_lossy(&found).into_owned())
 }
 
-/// Puts a text together anew, as far as anything is taken out of it.
+/// Rebuilds a text when something is removed from it.
 struct Rewriter<'a> {
     text: &'a str,
     kept: String,
@@ -124,7 +124,7 @@ impl<'a> Rewriter<'a> {
         Self { text, kept: String::new(), copied: 0 }
     }
 
-    /// Puts something in the place of a part, which comes after those before.
+    /// Replaces a part, which must come after all parts replaced so far.
     fn replace(&mut self, from: usize, to: usize, by: &str) {
         if from < self.copied || to < from {
             return;
@@ -134,7 +134,7 @@ impl<'a> Rewriter<'a> {
         self.copied = to;
     }
 
-    /// As far as anything was replaced.
+    /// End of the last replaced part.
     const fn done(&self) -> usize {
         self.copied
     }
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(identifier("token=abc".to_owned()), "token=REDACTED");
     }
 
-    /// What it costs to find nothing: `cargo test --release -- --ignored --nocapture cost`.
+    /// Measures the cost of finding nothing: `cargo test --release -- --ignored --nocapture cost`.
     #[test]
     #[ignore = "a measurement"]
     fn cost() {

@@ -1,9 +1,9 @@
-//! What secrets look like, wherever they stand.
+//! What secrets look like, wherever they occur.
 
-/// Shortest text that is a secret because it looks random.
+/// Minimum length of a text that counts as a secret because it looks random.
 const MIN_RANDOM_BYTES: usize = 20;
 
-/// How tokens begin that well-known services give out.
+/// Prefixes of the tokens of well-known services.
 const KNOWN_BEGINNINGS: [&str; 24] = [
     "ghp_",
     "gho_",
@@ -30,24 +30,23 @@ const KNOWN_BEGINNINGS: [&str; 24] = [
     "SG.",
     "dop_v1_",
 ];
-/// Shortest such token.
+/// Minimum length of such a token.
 const MIN_KNOWN_BYTES: usize = 16;
 
-/// Whether these bytes are a token by their form: a JSON Web Token, or one of a well-known
-/// service.
+/// Whether these bytes have the form of a JSON Web Token or of a well-known service's token.
 pub(crate) fn is_known_token(text: &[u8]) -> bool {
     if text.len() < MIN_KNOWN_BYTES {
         return false;
     }
-    // The head of a JSON Web Token is an object.
+    // The header of a JSON Web Token is a JSON object.
     if text.starts_with(b"eyJ") {
         return memchr::memchr(b'.', text).is_some();
     }
     KNOWN_BEGINNINGS.iter().any(|begin| text.starts_with(begin.as_bytes()))
 }
 
-/// Whether these bytes look as if made at random to be guessed by nobody. What is made of
-/// hexadecimal digits alone is not counted: numbers of orders, traces and commits are.
+/// Whether these bytes look random enough to be a secret. Purely hexadecimal text does not count:
+/// ids of orders, traces and commits look like that.
 pub(super) fn is_random(text: &[u8]) -> bool {
     if text.len() < MIN_RANDOM_BYTES {
         return false;
@@ -85,18 +84,18 @@ pub(super) fn is_random(text: &[u8]) -> bool {
         return false;
     }
     let mixed = digits > 0 && upper > 1 && lower > 1;
-    // Words in camel case have long runs of small letters, and few digits.
+    // Camel-case words have long runs of lower-case letters and few digits.
     mixed && (2 * turns >= text.len() || (digits > 2 && longest <= 6))
         || (digits > 3 && borders >= 6 && longest <= 6)
 }
 
-/// Whether these bytes are a token, by form or because they look random.
+/// Whether these bytes are a token, by their form or because they look random.
 pub(super) fn is_token(text: &[u8]) -> bool {
     is_known_token(text) || is_random(text)
 }
 
-/// Whether digits, among which there may be blanks and dashes, are a card's number: its last
-/// one checks the others (ISO/IEC 7812-1).
+/// Whether digits, perhaps with blanks and dashes, are a card number: the last digit is a checksum
+/// of the others (ISO/IEC 7812-1).
 pub(super) fn is_card_number(text: &[u8]) -> bool {
     let digits = text.iter().rev().filter(|byte| byte.is_ascii_digit());
     let (mut count, mut sum) = (0u32, 0u32);
@@ -111,7 +110,7 @@ pub(super) fn is_card_number(text: &[u8]) -> bool {
     (13..=19).contains(&count) && sum > 0 && sum.is_multiple_of(10)
 }
 
-/// Whether this is a word, or short: nobody would have it for a secret that stands in a path.
+/// Whether this is a word or short text that nobody would use as a secret in a path.
 pub(super) fn is_plain(text: &[u8]) -> bool {
     if text.len() <= 3 {
         return true;
@@ -123,7 +122,7 @@ pub(super) fn is_plain(text: &[u8]) -> bool {
     if digits > 0 || text.len() > 32 || !text.is_ascii() {
         return false;
     }
-    // `Word`, `word`, `WORD`, and several of them, but not `wOrd`.
+    // Accepts `Word`, `word`, `WORD` and sequences of them, but not `wOrd`.
     text.split(|byte| matches!(byte, b'-' | b'_' | b'.' | b' ' | b'*')).all(|word| {
         let rest = word.get(1..).unwrap_or_default();
         let letters = word.iter().all(u8::is_ascii_alphabetic);

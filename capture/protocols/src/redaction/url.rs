@@ -1,16 +1,16 @@
-//! Addresses: queries and who stands before a host.
+//! Addresses: query strings, and the user information before a host.
 
 use std::borrow::Cow;
 
 use super::names::{Secrecy, secrecy};
 use super::{REDACTED, Rewriter, hides_secret, shapes};
 
-/// What stands between two parameters; `;` did so in HTML 4, and a fragment may follow.
+/// Whether a byte separates two parameters. HTML 4 also allowed `;`, and `#` starts a fragment.
 const fn separates(byte: u8) -> bool {
     matches!(byte, b'&' | b';' | b'#')
 }
 
-/// What a name of a parameter does not have in it.
+/// Whether a byte cannot be part of a parameter name.
 const fn ends_name(byte: u8) -> bool {
     matches!(
         byte,
@@ -33,13 +33,13 @@ const fn ends_name(byte: u8) -> bool {
     )
 }
 
-/// The query of an address without secrets: neither what stands under a secret's name, nor
-/// what looks like one, nor what is an address with one.
+/// Redacts a query string: values of parameters with secret names, values that look like secrets,
+/// and values that are addresses containing a secret.
 pub(crate) fn query(query: &str) -> Cow<'_, str> {
     redact(query, true)
 }
 
-/// The same of a text that may have parameters in it, whose other parts are not looked at.
+/// Redacts the parameters in a text. Other parts of the text are not checked.
 pub(super) fn pairs(text: &str) -> Cow<'_, str> {
     redact(text, false)
 }
@@ -61,7 +61,7 @@ fn redact(text: &str, whole: bool) -> Cow<'_, str> {
     }
 }
 
-/// Where the secret begins that a parameter has. It goes up to its end.
+/// Start of the secret in a parameter, if any. The secret extends to the parameter's end.
 fn secret_of_pair(pair: &str, whole: bool) -> Option<usize> {
     let bytes = pair.as_bytes();
     let mut value_at = None;
@@ -85,7 +85,7 @@ fn secret_of_pair(pair: &str, whole: bool) -> Option<usize> {
     looks.then_some(value_at)
 }
 
-/// Whether a parameter of this name and value is a secret.
+/// Whether a parameter with this name and value is a secret.
 pub(super) fn is_secret(name: &str, value: &str) -> bool {
     match secrecy(name) {
         Secrecy::No => false,
@@ -95,7 +95,7 @@ pub(super) fn is_secret(name: &str, value: &str) -> bool {
     }
 }
 
-/// Whether a value is too plain for a secret: a status, a number of tokens, a switch.
+/// Whether a value is too plain for a secret: a status, a token count, a switch.
 fn is_plain_value(value: &str) -> bool {
     let number = value.bytes().all(|byte| byte.is_ascii_digit());
     value.is_empty()
@@ -103,7 +103,7 @@ fn is_plain_value(value: &str) -> bool {
         || matches!(value, "true" | "false" | "null" | "none" | "on" | "off" | "yes" | "no")
 }
 
-/// Host and port of an authority, without who stands before them (RFC 3986, section 3.2).
+/// Host and port of an authority, without the user information (RFC 3986, section 3.2).
 pub(crate) fn host_of(authority: &[u8]) -> &[u8] {
     match memchr::memrchr(b'@', authority) {
         Some(at) => &authority[at + 1..],
@@ -111,8 +111,8 @@ pub(crate) fn host_of(authority: &[u8]) -> &[u8] {
     }
 }
 
-/// Where an address's authority ends, which these bytes begin with. Passwords with a slash
-/// are not legal, and are sent.
+/// End of the authority at the start of these bytes. Passwords with a slash are invalid but do
+/// occur.
 pub(crate) fn authority_end(rest: &[u8]) -> usize {
     let end = |from: usize| {
         let found = memchr::memchr2(b'/', b'?', &rest[from..]);

@@ -13,7 +13,9 @@ use crate::process::Process;
 /// Address and port. IPv4-mapped IPv6 addresses are converted to IPv4 before they get here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Endpoint {
+    /// IP address.
     pub address: IpAddr,
+    /// Port.
     pub port: u16,
 }
 
@@ -61,8 +63,8 @@ pub struct Exchange {
     pub other: Option<Endpoint>,
     /// Bytes of the request and of the response, if frames were counted one by one.
     pub counted: Option<[u64; 2]>,
-    /// It is what passed on a connection that is only seen from outside, or on part of one:
-    /// who asked and who answered is not known.
+    /// The exchange stands for all or part of a connection that is only seen from outside. It is
+    /// unknown which side sent requests.
     pub outside: bool,
     /// For an ambiguous call: its fragments, if turns can be trusted.
     pub(super) turn: Option<ByOrder>,

@@ -11,9 +11,11 @@ use crate::sessions::Encryption;
 /// A task that works on a stream of a connection: the task that sent the request or handles it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamOwner {
+    /// Stream id.
     pub stream: u64,
     /// Process of the task.
     pub process: u32,
+    /// Task id.
     pub task: u64,
     /// The task that created this task.
     pub parent_task: u64,

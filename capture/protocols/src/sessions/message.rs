@@ -63,9 +63,9 @@ impl Tells for Alike {
 /// Content of a request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The span's name.
+    /// Span name.
     pub operation: String,
-    /// The span's attributes.
+    /// Span attributes.
     pub attributes: Attributes,
     /// Additional attributes, shared with other requests.
     pub alike: Option<Shared<Alike>>,
@@ -157,7 +157,7 @@ impl Failure {
 /// Content of a response.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
-    /// The protocol's own number.
+    /// The protocol's own status code.
     pub status_code: Option<i32>,
     /// Set if the response reports a failure.
     pub failure: Option<Failure>,

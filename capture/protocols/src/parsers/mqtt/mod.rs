@@ -1,6 +1,6 @@
-//! MQTT 3.1, 3.1.1 (OASIS) and 5 (OASIS). What a client publishes is handed over
-//! to the server, what a server publishes is delivered to the client; either is
-//! acknowledged by packet identifier, or by nobody at quality of service 0.
+//! MQTT 3.1, 3.1.1 (OASIS) and 5 (OASIS). Clients publish messages to the server, and the server
+//! delivers messages to clients. Both are acknowledged by packet identifier, or not at all at
+//! quality of service 0.
 
 mod packet;
 mod reasons;
@@ -17,16 +17,16 @@ use crate::parser::{Known, Outcome, Protocol};
 use crate::sessions::early::Early;
 use crate::sessions::{Conversation, Failure, Manner, Request};
 
-/// MQTT, to whoever tells protocols apart.
+/// MQTT in the protocol table.
 pub(crate) const KNOWN: Known =
     Known { name: "mqtt", recognise: packet::recognise, parser: |_| Box::new(Mqtt::new()) };
 
-/// Topic aliases of one side that are remembered.
+/// Maximum topic aliases remembered per side.
 const MAX_ALIASES: u16 = 64;
-/// Longest topic that is remembered.
+/// Maximum length of a topic that is remembered.
 const MAX_TOPIC_BYTES: usize = 256;
 
-/// What a stream stands for. Both sides number what they publish.
+/// Kinds of streams. Both sides number the messages that they publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Connect = 0,
@@ -44,11 +44,11 @@ const fn is_delivery(stream: u64) -> bool {
     stream >> 16 == Kind::Delivery as u64
 }
 
-/// What has begun to pass on one side and makes a span when it has.
+/// A message of one side that is still being sent. It makes a span when it is complete.
 enum Passing {
-    /// It is open.
+    /// An open exchange with this id.
     Open(u64),
-    /// Nobody will acknowledge it.
+    /// A message that will not be acknowledged.
     Untold(Mark, Box<Request>),
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Mqtt {
     requests: Frames<Packets>,
     responses: Frames<Packets>,
     passing: [Option<Passing>; 2],
-    /// Topics by their alias, by side.
+    /// Topics by alias, for each side.
     aliases: [Vec<(u16, Vec<u8>)>; 2],
     version: u8,
     client: Option<String>,
@@ -79,10 +79,10 @@ impl Mqtt {
         }
     }
 
-    /// Packets of a side were not seen, and perhaps acknowledgements among them.
+    /// Packets of one side were missed, perhaps with acknowledgements.
     fn lose(&mut self, side: Side, conversation: &mut Conversation<'_>) {
         self.passing[side as usize] = None;
-        // An alias may have got another meaning.
+        // A missed packet may have redefined an alias.
         self.aliases[side as usize] = Vec::new();
         let acknowledges_deliveries = side == Side::Request;
         conversation.abandon_where(|stream| is_delivery(stream) == acknowledges_deliveries);
@@ -107,7 +107,7 @@ impl Mqtt {
     fn packet(&mut self, side: Side, head: &Head<'_>, conversation: &mut Conversation<'_>) {
         let first = head.header.first().copied().unwrap_or(0);
         let (start, content) = (head.start, &*head.content);
-        // What was not captured of the small ones was moved by the same call.
+        // The uncaptured part of a small packet was moved by the same call.
         let end = head.end.after(head.length - content.len() as u64);
         let mut reader = Reader(content);
         self.strikes.clear();
@@ -140,7 +140,7 @@ impl Mqtt {
                     reader.properties();
                 }
                 let filter = reader.string().unwrap_or_default();
-                // Behind the only filter there are its options, if anything.
+                // With a single filter, only its options can follow.
                 let sole = head.is_whole() && reader.0.len() <= 1;
                 let filter = if sole { filter } else { b"" };
                 let (name, kind) = match kind {
@@ -174,7 +174,8 @@ impl Mqtt {
                     Side::Response => stream(Kind::Publish, packet),
                 };
                 let failure = reasons::failure(code);
-                // At quality of service 2 the first of two answers is only that.
+                // At quality of service 2, the first of the two acknowledgements does not complete
+                // the exchange.
                 if kind == packet::PUBREC && failure.is_none() {
                     if conversation.answer_where(|found| found == published) {
                         conversation.begin_response(start);
@@ -196,8 +197,8 @@ impl Mqtt {
         }
     }
 
-    /// The server hangs up and says why: what was open has failed. Where nothing
-    /// was, that makes a span of its own.
+    /// The server disconnects with a reason: open requests have failed. If none is open, the
+    /// disconnect makes a span of its own.
     fn disconnected(&self, code: u8, start: Mark, end: Mark, conversation: &mut Conversation<'_>) {
         let Some(name) = reasons::failure(code) else { return };
         let mut any = false;
@@ -212,8 +213,7 @@ impl Mqtt {
     }
 
     fn open(&self, request: Request, start: Mark, end: Mark, conversation: &mut Conversation<'_>) {
-        // A number is used again once it is free: the end of its former use was
-        // missed.
+        // A packet identifier is reused once it is free, so the end of its previous use was missed.
         let stream = request.stream;
         if conversation.answer_where(|found| found == stream) {
             conversation.abandon_where(|found| found == stream);
@@ -254,7 +254,7 @@ impl Mqtt {
             request.attributes.push(("messaging.message.body.size", bytes.into()));
         }
         let Some(packet) = publish.packet else {
-            // Nobody acknowledges it, or what by was not captured.
+            // The message is not acknowledged, or its packet identifier was not captured.
             self.passing[side as usize] = Some(Passing::Untold(head.start, Box::new(request)));
             return;
         };
@@ -271,7 +271,7 @@ impl Mqtt {
         self.passing[side as usize] = Some(Passing::Open(stream));
     }
 
-    /// Ends the request of a stream, if it is open.
+    /// Completes the request of a stream, if it is open.
     fn answer(
         &mut self,
         stream: u64,
@@ -303,7 +303,7 @@ impl Mqtt {
     }
 }
 
-/// Ends the request that is being answered.
+/// Completes the request that is being answered.
 fn finish(
     conversation: &mut Conversation<'_>,
     start: Mark,
@@ -312,7 +312,7 @@ fn finish(
     code: Option<u8>,
 ) {
     let Some(exchange) = conversation.answering() else { return };
-    // Of two answers only the bytes of both count, not what lies between them.
+    // Of two acknowledgements, count the bytes of both but not the bytes between them.
     let end = match exchange.response_end {
         Some(before) => Mark { offset: before.offset + (end.offset - start.offset), ..end },
         None => end,
@@ -365,7 +365,7 @@ impl Framed for Mqtt {
     }
 
     fn pause(&mut self, side: Side, _: Mark, conversation: &mut Conversation<'_>) {
-        // What was passed over may have answered what is open.
+        // The skipped bytes may have answered open requests.
         let lost = match side {
             Side::Request => self.requests.is_lost(),
             Side::Response => self.responses.is_lost(),

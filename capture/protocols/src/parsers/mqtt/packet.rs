@@ -1,5 +1,5 @@
-//! Control packets of MQTT 3.1, 3.1.1 and 5 (OASIS MQTT 5.0, section 2): a type
-//! with flags, the length of the rest, the rest.
+//! Control packets of MQTT 3.1, 3.1.1 and 5 (OASIS MQTT 5.0, section 2): a type with flags, the
+//! remaining length, and the content.
 
 use crate::bytes::{Side, text};
 use crate::framing::{Framing, Measure};
@@ -23,36 +23,36 @@ const PINGRESP: u8 = 13;
 pub(super) const DISCONNECT: u8 = 14;
 const AUTH: u8 = 15;
 
-/// The version whose packets have properties.
+/// The protocol version in which packets have properties.
 pub(super) const VERSION_5: u8 = 5;
-/// Bytes of a packet that are looked at.
+/// Maximum bytes of a packet that are read.
 const MAX_KEPT_BYTES: usize = 2048;
-/// Longest fixed header.
+/// Maximum length of a fixed header.
 const MAX_HEADER_BYTES: usize = 5;
-/// Longest acknowledgement after which reading sets in again.
+/// Maximum length of an acknowledgement at which reading resumes.
 const MAX_ACK_BYTES: usize = 1024;
-/// Properties of a packet that are looked at.
+/// Maximum properties of a packet that are read.
 const MAX_PROPERTIES: usize = 128;
-/// Longest client id that is shown.
+/// Maximum length of a client id that is shown.
 const MAX_CLIENT_ID_BYTES: usize = 128;
 
-/// What a fixed header says.
+/// Result of reading a fixed header.
 enum Fixed {
-    /// Its type, and the bytes that follow.
+    /// A packet with this first byte and this remaining length.
     Packet(u8, usize),
-    /// It is longer.
+    /// More bytes are needed.
     Short,
-    /// None.
+    /// No valid header.
     No,
 }
 
-/// Whether a side may send a first byte: a type, and the flags that it must have.
+/// Whether a side may send this first byte: the type, and the flags that the type requires.
 fn may_send(side: Side, first: u8) -> bool {
     let client = side == Side::Request;
     match (first >> 4, first & 0x0f) {
         (CONNECT | PINGREQ, 0) | (SUBSCRIBE | UNSUBSCRIBE, 2) => client,
         (CONNACK | SUBACK | UNSUBACK | PINGRESP, 0) => !client,
-        // Quality of service 3 is none, and what has none is not sent again.
+        // Quality of service 3 does not exist, and messages at 0 are never resent.
         (PUBLISH, flags) => flags & 0b0110 != 0b0110 && flags & 0b1110 != 0b1000,
         (PUBREL, 2) | (PUBACK | PUBREC | PUBCOMP | DISCONNECT | AUTH, 0) => true,
         _ => false,
@@ -85,7 +85,7 @@ fn fixed(side: Side, header: &[u8]) -> Fixed {
     if length.len() >= 4 { Fixed::No } else { Fixed::Short }
 }
 
-/// How one side's packets are told apart.
+/// Framing of one side's packets.
 #[derive(Debug)]
 pub(super) struct Packets(pub(super) Side);
 
@@ -104,7 +104,7 @@ impl Framing for Packets {
 
     fn begins(&self, bytes: &[u8]) -> bool {
         let mut rest = bytes;
-        // The first must be right in what it holds, the others in their headers.
+        // The first packet must have valid content; for the others, a valid header is enough.
         for index in 0.. {
             let Fixed::Packet(kind, length) = fixed(self.0, rest) else {
                 return index > 0 && rest.is_empty();
@@ -128,7 +128,7 @@ impl Framing for Packets {
     }
 }
 
-/// Whether what follows a fixed header can be a PUBLISH packet's.
+/// Whether the bytes after a fixed header can be a PUBLISH packet.
 fn is_publish(first: u8, content: &[u8], length: usize) -> bool {
     let mut reader = Reader(content);
     let Some(topic) = reader.string() else { return false };
@@ -138,8 +138,8 @@ fn is_publish(first: u8, content: &[u8], length: usize) -> bool {
     room && named && !topic.is_empty()
 }
 
-/// Whether bytes look like the beginning of a connection. Of later packets none
-/// has enough to be told by that only one of the two sends.
+/// Whether bytes look like the start of a connection. No later packet has enough distinctive bytes
+/// that only one side can send.
 pub(super) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
     let partly = if whole { Likeness::Maybe } else { Likeness::No };
     if side == Side::Response || bytes.first().is_some_and(|first| *first != CONNECT << 4) {
@@ -163,7 +163,7 @@ pub(super) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
     }
 }
 
-/// What is left of a packet. What was not captured reads as absent.
+/// The unread rest of a packet. Bytes that were not captured read as absent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
         Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
     }
 
-    /// A string, or binary data.
+    /// Reads a string or binary data.
     pub(super) fn string(&mut self) -> Option<&'a [u8]> {
         let length = self.short()?;
         self.take(usize::from(length))
@@ -200,8 +200,8 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// Properties (section 2.2.2). The reader stands behind them then, unless
-    /// they are cut.
+    /// Reads the properties (section 2.2.2). The reader then stands after them, unless they are
+    /// cut.
     pub(super) fn properties(&mut self) -> Option<Properties> {
         let length = self.variable()?;
         let mut list = Reader(&self.0[..length.min(self.0.len())]);
@@ -243,17 +243,17 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What properties say.
+/// The properties that are needed.
 #[derive(Debug, Default)]
 pub(super) struct Properties {
-    /// How many bytes they have.
+    /// Length of the properties in bytes.
     bytes: usize,
-    /// Of the user properties.
+    /// Trace headers from the user properties.
     pub(super) headers: TraceHeaders,
     pub(super) topic_alias: Option<u16>,
 }
 
-/// What a CONNECT packet says: the version, and who connects.
+/// Reads the version and the client id of a CONNECT packet.
 pub(super) fn connect(content: &[u8]) -> Option<(u8, Option<String>)> {
     let mut reader = Reader(content);
     let (_name, version) = (reader.string()?, reader.byte()?);
@@ -268,20 +268,20 @@ pub(super) fn connect(content: &[u8]) -> Option<(u8, Option<String>)> {
     Some((version, client.filter(|client| !client.is_empty())))
 }
 
-/// What a PUBLISH packet says.
+/// The content of a PUBLISH packet.
 #[derive(Debug, Default)]
 pub(super) struct Publish<'a> {
-    /// Where it goes; empty where an alias says that.
+    /// Topic; empty if an alias replaces it.
     pub(super) topic: &'a [u8],
-    /// By which it is acknowledged, if it is.
+    /// Packet identifier for the acknowledgement, if any.
     pub(super) packet: Option<u16>,
     pub(super) properties: Properties,
-    /// Bytes of the message, where they can be told.
+    /// Length of the message body, if known.
     pub(super) body_bytes: Option<u64>,
 }
 
-/// Reads a PUBLISH packet after its fixed header, of whose content `length` bytes
-/// passed.
+/// Reads a PUBLISH packet after its fixed header. `length` is the length of its content on the
+/// wire.
 pub(super) fn publish(first: u8, content: &[u8], length: u64, version: u8) -> Publish<'_> {
     let mut publish = Publish::default();
     let mut reader = Reader(content);
@@ -289,7 +289,7 @@ pub(super) fn publish(first: u8, content: &[u8], length: u64, version: u8) -> Pu
         publish.topic = match reader.string() {
             Some(topic) => topic,
             None => {
-                // Longer than what was captured.
+                // The topic is longer than the captured part.
                 publish.topic = content.get(2..).unwrap_or_default();
                 return None;
             }
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(found.body_bytes, Some(4));
         let found = publish(0x30, b"\0\x03a/bbody", 1009, 4);
         assert_eq!((found.packet, found.body_bytes), (None, Some(1004)));
-        // Cut in its properties.
+        // Cut within the properties.
         let found = publish(0x32, &content[..12], 1000, VERSION_5);
         assert_eq!(found.body_bytes, Some(1000 - 19));
     }

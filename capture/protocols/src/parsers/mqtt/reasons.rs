@@ -1,11 +1,11 @@
-//! Reason codes of MQTT 5 (section 2.4), and return codes of MQTT 3.1.1 (sections
-//! 3.2.2.3 and 3.9.3), by name.
+//! Names of the reason codes of MQTT 5 (section 2.4) and of the return codes of MQTT 3.1.1
+//! (sections 3.2.2.3 and 3.9.3).
 
-/// From here on a code says that something failed, in version 5; in all versions
-/// for subscriptions.
+/// Codes from here on are failures: in version 5 for all packets, in every version for
+/// subscriptions.
 const FAILED: u8 = 0x80;
 
-/// The name of a reason that is a failure.
+/// The name of a reason code, if it is a failure.
 pub(super) fn failure(code: u8) -> Option<&'static str> {
     Some(match code {
         ..FAILED => return None,
@@ -48,7 +48,7 @@ pub(super) fn failure(code: u8) -> Option<&'static str> {
     })
 }
 
-/// The name of the reason for which version 3 refuses a connection.
+/// The name of the return code with which version 3 refuses a connection.
 pub(super) fn refusal(code: u8) -> Option<&'static str> {
     Some(match code {
         0 => return None,

@@ -1,4 +1,4 @@
-//! Redis commands: what of them is shown, and which end the pairing.
+//! Redis commands: which parts are shown, and which commands end pairing.
 
 use spanwise_model::AttributeValue;
 
@@ -7,20 +7,20 @@ use crate::bytes::text;
 use crate::redaction::{self, Hidden};
 use crate::sessions::{Attributes, Request};
 
-/// Longest command name; one of this length was cut, and is none.
+/// Maximum length of a command name. A name of this length was cut, so it is not a command.
 pub(super) const MAX_NAME_BYTES: usize = 32;
-/// Longest part of a key that is shown.
+/// Maximum bytes of a key that are shown.
 pub(super) const MAX_KEY_BYTES: usize = 256;
-/// Question marks shown for arguments.
+/// Maximum number of question marks shown for arguments.
 const MAX_ARGUMENTS_SHOWN: u64 = 8;
 
-/// Commands that say nothing themselves: their first argument does.
+/// Container commands: the first argument names the actual operation.
 const CONTAINERS: [&str; 14] = [
     "ACL", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "DEBUG", "FUNCTION", "LATENCY", "MEMORY",
     "MODULE", "OBJECT", "SCRIPT", "SLOWLOG", "XINFO",
 ];
 
-/// Commands whose first argument is no key, and is not shown.
+/// Commands whose first argument is not a key. It is not shown.
 const WITHOUT_KEY: [&str; 15] = [
     "AUTH",
     "ECHO",
@@ -39,28 +39,27 @@ const WITHOUT_KEY: [&str; 15] = [
     "XREADGROUP",
 ];
 
-/// Commands after which replies are no longer answers to commands, one by one.
+/// Commands after which replies no longer match commands one by one.
 const ENDING: [&str; 4] = ["MONITOR", "PSYNC", "SYNC", "REPLCONF"];
 
-/// Words by which a command without RESP framing is recognised.
+/// Commands by which an inline command (without RESP framing) is recognised.
 pub(super) const INLINE: [&str; 22] = [
     "PING", "GET", "SET", "DEL", "INFO", "AUTH", "ECHO", "EXISTS", "INCR", "DECR", "SELECT",
     "KEYS", "DBSIZE", "QUIT", "COMMAND", "CONFIG", "CLIENT", "MGET", "TTL", "HGET", "LPUSH",
     "FLUSHALL",
 ];
 
-/// What is shown in place of a name that can be no command's, for it may be
-/// anything.
+/// Shown instead of an unknown command name, which may be any data.
 const NO_NAME: &str = "REDIS";
 
-/// A command as far as it is needed.
+/// The parts of a command that are needed.
 #[derive(Debug, Default)]
 pub(super) struct Command {
-    /// Its name, as sent.
+    /// Command name, as sent.
     pub(super) name: Vec<u8>,
-    /// Its first argument, cut to [`MAX_KEY_BYTES`].
+    /// First argument, cut to [`MAX_KEY_BYTES`].
     pub(super) first: Option<Vec<u8>>,
-    /// How many words it has, the name counted.
+    /// Number of words, including the name.
     pub(super) words: u64,
 }
 
@@ -73,22 +72,22 @@ impl Command {
         self.first.as_deref().map(|first| text(first, MAX_KEY_BYTES))
     }
 
-    /// Whether pairing ends with it.
+    /// Whether replies can no longer be paired after this command.
     pub(super) fn ends_pairing(&self) -> bool {
         let is = |known: &str| self.name.eq_ignore_ascii_case(known.as_bytes());
-        // CLIENT REPLY takes answers away.
+        // CLIENT REPLY suppresses replies.
         let reply =
             || self.first.as_ref().is_some_and(|first| first.eq_ignore_ascii_case(b"reply"));
         ENDING.into_iter().any(is) || (is("CLIENT") && reply())
     }
 
-    /// The database that it selects.
+    /// The database that the command selects.
     pub(super) fn selects(&self) -> Option<u32> {
         let selects = self.name.eq_ignore_ascii_case(b"SELECT");
         if selects { self.first_text()?.parse().ok() } else { None }
     }
 
-    /// The request that it is, in this database.
+    /// The request for this command in the given database.
     pub(super) fn request(&self, database: Option<u32>, hide: Hidden) -> Request {
         let mut operation = Some(self.upper_name())
             .filter(|name| is_command(name))

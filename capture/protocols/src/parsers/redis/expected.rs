@@ -1,12 +1,12 @@
-//! What replies commands may have, by their types: a reply that cannot be the waiting
-//! command's shows that the connection has lost step.
+//! The reply types that commands may have. A reply whose type does not fit the waiting command
+//! shows that pairing has lost step.
 
 use super::reply::Message;
 
-/// Whether this may be the reply to a command of this name. Of most commands nothing is known.
+/// Whether this message may be the reply to this command. For most commands, every reply is
+/// accepted.
 pub(super) fn may_answer(operation: &str, message: &Message) -> bool {
-    // An error may answer anything, and so may what a transaction says of what it will do.
-    // Attributes may stand before anything.
+    // Any command may get an error or, in a transaction, QUEUED. Attributes may precede any reply.
     if message.error.is_some() || message.kind == b'|' || message.label.word() == b"QUEUED" {
         return true;
     }

@@ -1,4 +1,4 @@
-//! Redis serialization protocol, versions 2 and 3, and inline commands
+//! Redis serialization protocol (RESP), versions 2 and 3, and inline commands
 //! (redis.io/docs/latest/develop/reference/protocol-spec).
 
 mod command;
@@ -19,29 +19,29 @@ use crate::parser::{Known, Likeness, Outcome, Protocol};
 use crate::redaction::{Hidden, own_words, without_quoted};
 use crate::sessions::{Conversation, Failure};
 
-/// Redis, to whoever tells protocols apart.
+/// Redis in the protocol table.
 pub(crate) const KNOWN: Known =
     Known { name: "redis", recognise, parser: |_| Box::new(Redis::new()) };
 
-/// Bytes of a line that are looked at.
+/// Maximum bytes of a line that are read.
 const MAX_LINE_BYTES: usize = 512;
-/// Words that a command may have (Redis's own bound is 1024 * 1024).
+/// Maximum words of a command (Redis's own limit is 1024 * 1024).
 const MAX_WORDS: u64 = 1 << 20;
 
-/// Where the asking side is.
+/// Read position in the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Before a command.
     Start,
-    /// In the line of a command without framing.
+    /// In the line of an inline command.
     Inline,
     /// In the line `*WORDS`.
     Count,
     /// In the line `$LENGTH`.
     Length,
-    /// In a word of which this many bytes are left, its line end counted.
+    /// In a word; `remaining` bytes are left, including the line end.
     Word { remaining: u64 },
-    /// In bytes whose borders are not known.
+    /// Message boundaries are lost.
     Lost,
 }
 
@@ -51,19 +51,19 @@ pub(super) struct Redis {
     line: Vec<u8>,
     start: Option<Mark>,
     command: Command,
-    /// Words of the command that are complete.
+    /// Number of complete words of the current command.
     complete: u64,
     opened: bool,
     reply: Reply,
     reply_lost: bool,
     subscriptions: Subscriptions,
-    /// A reply was another command's: what comes is read from the next turn on.
+    /// A reply did not fit its command. Reading resumes at the next turn.
     out_of_step: bool,
     database: Option<u32>,
     strikes: Strikes,
 }
 
-/// Whether bytes look like the beginning of a message.
+/// Whether bytes look like the start of a message.
 fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
     let partly = if whole { Likeness::Maybe } else { Likeness::No };
     let Some(first) = bytes.first() else { return partly };
@@ -91,14 +91,14 @@ fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
                 if *first != b'+' && number {
                     Likeness::Yes
                 } else if *first == b'+' && status {
-                    // So do servers of POP3 answer.
+                    // POP3 servers send the same.
                     Likeness::AtFirst
                 } else {
                     Likeness::No
                 }
             }
         },
-        // So a server of NATS introduces itself.
+        // NATS servers introduce themselves this way.
         (Side::Request, _) if bytes.starts_with(b"INFO {") => Likeness::No,
         (Side::Request, first) if first.is_ascii_alphabetic() => {
             let letters = bytes.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
@@ -111,13 +111,13 @@ fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
                 Some(end) => {
                     let plain = bytes[..end].iter().all(|b| !b.is_ascii_control() || *b == b'\r');
                     let ended = matches!(bytes[letters], b' ' | b'\r' | b'\n');
-                    // In lower case, and refused by Memcached: an error of its.
+                    // Lower-case commands that Memcached rejects: an error in its protocol.
                     let other = matches!(word, b"get" | b"set" | b"incr" | b"decr");
-                    // A word that Memcached answers with.
+                    // A word that Memcached uses in replies.
                     let other = other || (word == b"EXISTS" && bytes[letters] != b' ');
                     if plain && ended && !other && INLINE.iter().any(is) {
-                        // So do clients of FTP, SMTP, POP3 and IMAP say QUIT and
-                        // AUTH, whose servers have greeted them by then.
+                        // FTP, SMTP, POP3 and IMAP clients also send QUIT and AUTH, but only after
+                        // their server has sent a greeting.
                         Likeness::AtFirst
                     } else {
                         Likeness::No
@@ -138,7 +138,7 @@ fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
     }
 }
 
-/// The number in `*12` or `$12`, the sign left out.
+/// The number in `*12` or `$12`, without the type byte.
 fn number(line: &[u8]) -> Option<i64> {
     std::str::from_utf8(line).ok()?.trim_end().parse().ok()
 }
@@ -170,7 +170,7 @@ impl Redis {
     }
 
     fn lose_request(&mut self, at: Mark, conversation: &mut Conversation<'_>) {
-        // A command whose name is known is worth a span.
+        // A command with a known name is worth a span.
         if !self.opened && self.complete > 0 {
             self.open(at, conversation);
         }
@@ -189,7 +189,8 @@ impl Redis {
         self.strike(true, conversation)
     }
 
-    /// Takes note of bytes where a message was `expected`.
+    /// Counts bytes that did not form a message. `expected` is true if a message had to begin
+    /// there.
     fn strike(&mut self, expected: bool, conversation: &mut Conversation<'_>) -> Outcome {
         match expected {
             true => self.strikes.strike(conversation.counters),
@@ -215,8 +216,7 @@ impl Redis {
         self.strikes.clear();
     }
 
-    /// Reads a line; `true` when it is complete. What is longer than the bound
-    /// is passed over.
+    /// Reads a line and returns `true` when it is complete. Bytes beyond the limit are skipped.
     fn read_line(line: &mut Vec<u8>, input: &mut Input<'_>) -> bool {
         let (taken, complete) = match memchr::memchr(b'\n', input.bytes) {
             Some(end) => (end + 1, true),
@@ -254,8 +254,8 @@ impl Redis {
         conversation: &mut Conversation<'_>,
     ) -> Outcome {
         if input.missed && !self.opened && self.state != State::Lost {
-            // That more is missing is seen only with a later command: the reply to
-            // this one may have come and gone.
+            // A gap only shows up with a later command. The reply to this command may have come
+            // already.
             input.skip_all();
             self.forget_request(conversation);
             return Outcome::Read;
@@ -289,8 +289,8 @@ impl Redis {
                     let mut words =
                         self.line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
                     let name = words.next().unwrap_or_default();
-                    // Any word may be a command here, also one of another protocol's
-                    // messages, so only those count by which a connection is told.
+                    // Any word may look like a command here, including words of other protocols.
+                    // Only the commands used for recognition count.
                     if !INLINE.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name)) {
                         return self.malformed_request(conversation);
                     }
@@ -305,7 +305,7 @@ impl Redis {
             State::Count => {
                 if Self::read_line(&mut self.line, input) {
                     match number(&self.line) {
-                        // Redis takes an empty command for none.
+                        // Redis ignores an empty command.
                         Some(count) if count <= 0 => self.next_command(),
                         Some(count) if count.unsigned_abs() <= MAX_WORDS => {
                             self.command.words = count.unsigned_abs();
@@ -364,7 +364,7 @@ impl Redis {
             return Outcome::Read;
         }
         if input.missed && self.reply.start.is_some() {
-            // The beginning of this reply may be an older one's.
+            // The start of this reply may belong to an older reply.
             input.skip_all();
             conversation.abandon();
             conversation.counters.framing_lost += 1;
@@ -399,7 +399,7 @@ impl Redis {
                 Outcome::Read
             }
             Step::Malformed => {
-                // Whose it was, and whose the next is, is not known.
+                // Neither this reply nor the next one can be paired.
                 conversation.abandon();
                 self.lose_reply();
                 self.strike(was_in_step, conversation)
@@ -407,7 +407,7 @@ impl Redis {
         }
     }
 
-    /// Whether what is being read can only be a reply.
+    /// Whether the message being read can only be a reply.
     const fn was_asked_for(&self) -> bool {
         match self.reply.kind() {
             b'>' => false,
@@ -416,7 +416,7 @@ impl Redis {
         }
     }
 
-    /// A message of the server's, up to `end`.
+    /// Handles a message of the server that ends at `end`.
     fn message(&mut self, message: Message, end: Mark, conversation: &mut Conversation<'_>) {
         let first = conversation.answering().map(|exchange| exchange.id);
         let last = match self.subscriptions.about(&message, first) {
@@ -463,11 +463,11 @@ fn keep(to: &mut Vec<u8>, bytes: &[u8], limit: usize) {
     to.extend_from_slice(&bytes[..bytes.len().min(room)]);
 }
 
-/// Said of a request that its client makes in case the server can do it: `optional`, where it
-/// cannot.
+/// Attribute of requests that a client sends in case the server supports them. The value is
+/// `optional` if the server does not.
 const REFUSED: &str = "spanwise.refused";
 
-/// What client libraries ask of servers that may be too old for it.
+/// Commands of client libraries that older servers may not support.
 const OPTIONAL: [&str; 7] = [
     "HELLO",
     "CLIENT SETINFO",
@@ -478,7 +478,7 @@ const OPTIONAL: [&str; 7] = [
     "COMMAND DOCS",
 ];
 
-/// Whether a failure only says that a server does not know what it need not.
+/// Whether a failure only says that the server lacks an optional command.
 fn is_optional(operation: &str, failure: &Failure) -> bool {
     let unknown = || {
         failure.kind == "NOPROTO"
@@ -489,7 +489,7 @@ fn is_optional(operation: &str, failure: &Failure) -> bool {
     OPTIONAL.contains(&operation) && unknown()
 }
 
-/// How errors of Redis itself begin.
+/// First words of Redis's own errors.
 const KINDS: [&str; 32] = [
     "ERR",
     "WRONGTYPE",
@@ -525,15 +525,14 @@ const KINDS: [&str; 32] = [
     "STALEDATA",
 ];
 
-/// The failure that an error reply names: its first word, in capitals, is the
-/// kind.
+/// The failure in an error reply. Its first word, in capitals, is the kind.
 fn failure(error: &[u8]) -> Failure {
     let message = crate::bytes::text(error, MAX_LINE_BYTES);
-    // Redis repeats the arguments of commands that it does not know.
+    // Redis repeats the arguments of unknown commands; cut them off.
     let message = message.split(", with args beginning with").next().unwrap_or_default();
     let kind = message.split(' ').next().unwrap_or_default();
     if !KINDS.contains(&kind) {
-        // A script's own: it may say anything, beginning with its first word.
+        // An error raised by a script. It may contain anything, even in its first word.
         let said = own_words(message.split_once(' ').map_or("", |(_, said)| said));
         return Failure {
             kind: "ERR".to_owned(),
@@ -578,7 +577,7 @@ impl Protocol for Redis {
                     conversation.counters.resynchronised += 1;
                 }
                 if self.state == State::Lost {
-                    // Commands were missed: whose the next reply is, is not known.
+                    // Commands were missed, so the next reply cannot be paired.
                     conversation.abandon();
                     conversation.counters.resynchronised += 1;
                     self.state = State::Start;

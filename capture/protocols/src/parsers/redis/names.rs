@@ -1,5 +1,5 @@
-//! Which commands there are. What is none may be anything, a password among it, typed or sent
-//! where a command was expected; so its name is not shown.
+//! The known commands. An unknown name may be any data, even a password sent where a command was
+//! expected, so it is not shown.
 
 use crate::words::WordSet;
 
@@ -280,7 +280,7 @@ static COMMANDS: WordSet<273> = WordSet::new([
     "ZUNIONSTORE",
 ]);
 
-/// What may follow a command that says nothing by itself.
+/// Subcommands of container commands.
 static SUBCOMMANDS: WordSet<106> = WordSet::new([
     "ADD-SLOTS",
     "ADDSLOTS",
@@ -390,7 +390,7 @@ static SUBCOMMANDS: WordSet<106> = WordSet::new([
     "WHOAMI",
 ]);
 
-/// Modules, by what their commands begin with.
+/// Command prefixes of Redis modules.
 const MODULES: [&str; 14] = [
     "JSON",
     "FT",
@@ -408,7 +408,7 @@ const MODULES: [&str; 14] = [
     "CL",
 ];
 
-/// Whether this, in capitals, names a command.
+/// Whether this text, in capitals, is a command name.
 pub(super) fn is_command(name: &str) -> bool {
     if COMMANDS.contains(name) {
         return true;
@@ -419,7 +419,7 @@ pub(super) fn is_command(name: &str) -> bool {
     })
 }
 
-/// Whether this, in capitals, says what a command is about.
+/// Whether this text, in capitals, is a subcommand.
 pub(super) fn is_subcommand(name: &str) -> bool {
     SUBCOMMANDS.contains(name)
 }

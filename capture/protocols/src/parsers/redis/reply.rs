@@ -1,29 +1,29 @@
-//! Redis replies: passed over element by element, whatever they nest, without
-//! a stack: a count of the elements still to come is enough.
+//! Redis replies. Nested elements are skipped without a stack; a count of the remaining elements is
+//! enough.
 
 use crate::bytes::{Input, Mark};
 
-/// Bytes of a line that are kept: error replies are shown.
+/// Maximum bytes kept of a line. Error replies are shown.
 const MAX_LINE_BYTES: usize = 256;
-/// Longest word that says what a message is.
+/// Maximum length of a word that identifies the message type.
 const MAX_LABEL_BYTES: usize = 12;
 
-/// Where a reply is.
+/// Read position in a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Before an element.
     Start,
-    /// In an element's first line, whose type is this byte.
+    /// In the first line of an element with this type byte.
     Line(u8),
-    /// In an element's content, of which this many bytes are left.
+    /// In the content of an element; `remaining` bytes are left.
     Content { remaining: u64, kept: Kept },
 }
 
-/// What of an element's content is kept.
+/// The part of an element's content that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
     Nothing,
-    /// It is an error's text.
+    /// Text of an error.
     Error,
     /// It may say what the message is.
     Label,
@@ -32,26 +32,26 @@ enum Kept {
 /// A complete message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
-    /// Its first byte.
+    /// First byte of the message.
     pub(super) start: Mark,
-    /// Its type.
+    /// Type byte of the message.
     pub(super) kind: u8,
-    /// The server has sent it of its own accord (RESP3 push).
+    /// The server sent the message without a request (RESP3 push).
     pub(super) is_push: bool,
-    /// Its text, where it is an error.
+    /// Error text, if the message is an error.
     pub(super) error: Option<Vec<u8>>,
-    /// Its first word, where it begins with one, or is one.
+    /// First word of the message, if any.
     pub(super) label: Label,
-    /// The last whole number in it.
+    /// Last integer in the message.
     pub(super) number: i64,
 }
 
-/// A short word; empty where it was none.
+/// A short word; empty if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Label {
     bytes: [u8; MAX_LABEL_BYTES],
     length: u8,
-    /// It is longer.
+    /// The word was longer and was cut.
     cut: bool,
 }
 
@@ -66,22 +66,22 @@ impl Label {
         self.cut |= taken < bytes.len();
     }
 
-    /// The word.
+    /// The word's bytes; see the code for cut words.
     pub(super) fn word(&self) -> &[u8] {
         if self.cut { b"" } else { &self.bytes[..usize::from(self.length)] }
     }
 }
 
-/// What came of reading.
+/// Result of reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// More is needed.
+    /// More bytes are needed.
     More,
     /// A message is complete.
     Complete(Message),
-    /// Bytes were missed between the borders of elements.
+    /// Bytes between element boundaries were missed.
     Unseen,
-    /// No reply.
+    /// The bytes are no reply.
     Malformed,
 }
 
@@ -90,21 +90,21 @@ pub(super) enum Step {
 pub(super) struct Reply {
     state: State,
     line: Vec<u8>,
-    /// Elements to come, until the reply is complete.
+    /// Number of elements left until the reply is complete.
     pending: u64,
-    /// Of the first byte; `None` between two replies.
+    /// Mark of the first byte; `None` between two replies.
     pub(super) start: Option<Mark>,
-    /// Whether it is no reply, but sent by the server of its own accord.
+    /// Whether the message is a push and not a reply.
     pub(super) is_push: bool,
     error: Option<Vec<u8>>,
-    /// Whether the reply has elements: an error among them is not its own.
+    /// Whether the reply has elements. An error in an element is not an error of the reply.
     nested: bool,
     kind: u8,
-    /// Elements that are complete.
+    /// Number of complete elements.
     elements: u64,
     label: Label,
     number: i64,
-    /// Whether the first byte must be a reply's.
+    /// Whether the next byte must begin a reply.
     pub(super) in_step: bool,
 }
 
@@ -130,7 +130,7 @@ impl Reply {
         self.line.capacity() + self.error.as_ref().map_or(0, Vec::capacity)
     }
 
-    /// The type of what is being read.
+    /// Type of the message being read.
     pub(super) const fn kind(&self) -> u8 {
         self.kind
     }
@@ -139,7 +139,7 @@ impl Reply {
         self.pending == 1 && !self.nested
     }
 
-    /// Reads to the end of a reply, or of the input.
+    /// Reads to the end of a reply or of the input.
     pub(super) fn read(&mut self, input: &mut Input<'_>) -> Step {
         while !input.is_empty() {
             match self.state {
@@ -215,10 +215,10 @@ impl Reply {
                 let number: Option<i64> =
                     std::str::from_utf8(line).ok().and_then(|line| line.parse().ok());
                 match (kind, number) {
-                    // -1 is a null of RESP2.
+                    // -1 is a RESP2 null.
                     (b'$' | b'*', Some(-1)) => self.element_complete(),
                     (b'$' | b'!' | b'=', Some(length @ 0..)) => {
-                        // The content is followed by a line end.
+                        // A line end follows the content.
                         let remaining = length.unsigned_abs().saturating_add(2);
                         let kept = match kind {
                             b'!' if self.is_whole() => Kept::Error,
@@ -232,7 +232,7 @@ impl Reply {
                     (b'%', Some(pairs @ 0..)) => {
                         self.aggregate(pairs.unsigned_abs().saturating_mul(2))
                     }
-                    // Attributes stand before the element that they are about.
+                    // Attributes precede the element that they describe.
                     (b'|', Some(pairs @ 0..)) => {
                         let more = pairs.unsigned_abs().saturating_mul(2);
                         self.pending = self.pending.saturating_add(more);
@@ -292,8 +292,8 @@ mod tests {
         ..Mark::NOWHERE
     };
 
-    /// The lengths of the replies in a stream, errors and pushes marked, read
-    /// in pieces of `size` bytes.
+    /// Lengths of the replies in a stream that is read in pieces of `size` bytes. Errors and pushes
+    /// are marked.
     fn replies(stream: &[u8], size: usize) -> Vec<String> {
         let mut reply = Reply::new();
         let mut found = Vec::new();

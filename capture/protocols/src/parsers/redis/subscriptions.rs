@@ -1,27 +1,27 @@
-//! Subscriptions (redis.io/docs/latest/develop/pubsub): one command is answered once for each
-//! channel, and messages come in between.
+//! Subscriptions (redis.io/docs/latest/develop/pubsub). A subscribe command gets one reply per
+//! channel, and published messages may come in between.
 
 use std::collections::VecDeque;
 
 use super::command::Command;
 use super::reply::Message;
 
-/// Commands that wait for such answers at once.
+/// Maximum number of subscription commands that await replies.
 const MAX_WAITING: usize = 4096;
-/// More subscriptions than that are not believed.
+/// Maximum plausible number of subscriptions.
 const MAX_SUBSCRIPTIONS: i64 = 1 << 32;
 
-/// What a message of the server's is about.
+/// What a server message refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum About {
-    /// It is the reply to a command.
+    /// The reply to a command.
     Reply,
-    /// Part of the answer to the command about subscriptions that waits first, or the last part.
+    /// Part of the reply to the oldest waiting subscription command.
     Confirmation {
-        /// Nothing else comes for it.
+        /// Whether this is the last part.
         last: bool,
     },
-    /// Nobody asked for it.
+    /// A message that no command asked for.
     Nothing,
 }
 
@@ -34,14 +34,14 @@ enum Kind {
 
 #[derive(Debug)]
 struct Waiting {
-    /// The exchange.
+    /// Id of the exchange.
     id: u64,
     kind: Kind,
-    /// Answers to come; none where all subscriptions of the kind end.
+    /// Number of replies left; `None` if the command ends all subscriptions of its kind.
     answers: Option<u64>,
 }
 
-/// Those of one connection.
+/// Waiting commands and subscriptions of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
     waiting: VecDeque<Waiting>,
@@ -50,10 +50,10 @@ pub(super) struct Subscriptions {
     shards: i64,
 }
 
-/// Whether a word says that a subscription begins or ends, and of which kind.
+/// The kind of subscription that a word starts or ends, if any.
 fn kind(word: &[u8]) -> Option<Kind> {
     let is = |words: [&[u8]; 2]| words.iter().any(|known| word.eq_ignore_ascii_case(known));
-    // Nearly all are others, and shorter.
+    // Nearly all words are shorter and have another meaning.
     if word.len() < 9 {
         None
     } else if is([b"subscribe", b"unsubscribe"]) {
@@ -68,7 +68,7 @@ fn kind(word: &[u8]) -> Option<Kind> {
 }
 
 impl Subscriptions {
-    /// A command was sent as the exchange of this number.
+    /// Records that a command was sent as the exchange with this id.
     pub(super) fn sent(&mut self, command: &Command, id: u64) {
         let Some(kind) = kind(&command.name) else { return };
         if self.waiting.len() >= MAX_WAITING {
@@ -78,7 +78,7 @@ impl Subscriptions {
         self.waiting.push_back(Waiting { id, kind, answers });
     }
 
-    /// What a message is about, where the exchange of this number waits first.
+    /// What a message refers to, if the oldest waiting exchange has this id.
     pub(super) fn about(&mut self, message: &Message, first: Option<u64>) -> About {
         if !message.is_push && message.kind != b'*' && message.error.is_none() {
             return About::Reply;
@@ -100,7 +100,7 @@ impl Subscriptions {
             return if nobodys { About::Nothing } else { About::Reply };
         };
         if !message.is_push && !waits && !self.any() {
-            // An array that happens to begin so.
+            // An array that happens to begin with the same word.
             return About::Reply;
         }
         let before = match kind {
@@ -108,7 +108,7 @@ impl Subscriptions {
             Kind::Patterns => self.patterns,
             Kind::Shards => self.shards,
         };
-        // Channels and patterns are counted together.
+        // Redis counts channels and patterns together.
         let count = message.number.clamp(0, MAX_SUBSCRIPTIONS);
         match kind {
             Kind::Channels => self.channels = (count - self.patterns).max(0),
@@ -129,12 +129,12 @@ impl Subscriptions {
         About::Confirmation { last }
     }
 
-    /// Whether there are any, so that messages may come.
+    /// Whether there are subscriptions, so that messages may come.
     pub(super) const fn any(&self) -> bool {
         self.channels + self.patterns + self.shards > 0
     }
 
-    /// Nobody can tell any more what is answered.
+    /// Forgets the waiting commands, because replies can no longer be paired.
     pub(super) fn forget(&mut self) {
         self.waiting.clear();
     }
