@@ -1,24 +1,23 @@
-//! What a plugin and the agent lay down for each other in the plugin's memory:
-//! interface 1, in C in `examples/plugin/spanwise_plugin.h`. All numbers are in
-//! little-endian order.
+//! The layout of data that plugin and agent exchange in the plugin's memory: interface 1, in C in
+//! `examples/plugin/spanwise_plugin.h`. All numbers are little-endian.
 
 use spanwise_model::AttributeValue;
 
 use crate::redaction::{self, REDACTED, Secrecy};
 
-/// The interface that this agent has.
+/// Interface version of this agent.
 pub(super) const VERSION: u32 = 1;
-/// Most bytes of a message that a plugin is given.
+/// Maximum bytes of a message that are passed to a plugin.
 pub(super) const INPUT_BYTES: usize = 1024;
 
-/// The area that the plugin sets aside: its name and its keys, each a place and
-/// a length, then what it is given, then what it answers.
+/// Size of the area that the plugin reserves. It holds the plugin's name and keys (each an address
+/// and a length), then the input, then the answer.
 pub(super) const AREA_BYTES: usize = ANSWER_AT + ANSWER_BYTES;
 const NAME_AT: usize = 0;
 const KEYS_AT: usize = 8;
 pub(super) const INPUT_AT: usize = 16;
 pub(super) const ANSWER_AT: usize = INPUT_AT + INPUT_BYTES;
-/// Of the answer, from its beginning.
+/// Offsets from the start of the answer.
 const STREAM_AT: usize = 8;
 const STATUS_AT: usize = 16;
 const COUNT_AT: usize = 20;
@@ -29,13 +28,13 @@ const ATTRIBUTES_AT: usize = 48;
 const ATTRIBUTE_BYTES: usize = 16;
 pub(super) const ANSWER_BYTES: usize = ATTRIBUTES_AT + MAX_ATTRIBUTES * ATTRIBUTE_BYTES;
 
-/// Most attributes of a message, and keys of a plugin.
+/// Maximum attributes of a message, and maximum keys of a plugin.
 pub(super) const MAX_ATTRIBUTES: usize = 16;
 pub(super) const MAX_KEYS: usize = 32;
-/// Longest name of a protocol, and of a key.
+/// Maximum length of a protocol name or a key.
 const MAX_NAME_BYTES: usize = 32;
 const MAX_KEY_BYTES: usize = 64;
-/// Longest text of an operation, an error, a value. What is longer is cut.
+/// Maximum length of an operation, an error or a value. Longer text is cut.
 const MAX_OPERATION_BYTES: usize = 128;
 const MAX_ERROR_BYTES: usize = 256;
 const MAX_VALUE_BYTES: usize = 256;
@@ -48,39 +47,39 @@ const FAILED: u32 = 4;
 const MORE: u32 = 8;
 const ALL_FLAGS: u32 = HAS_STREAM | HAS_STATUS | FAILED | MORE;
 
-/// What a message is.
+/// The type of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Of no interest.
+    /// A message that is ignored.
     Other,
-    /// A request that is answered.
+    /// A request that gets a response.
     Request,
-    /// An answer, or a part of one.
+    /// A response, or a part of one.
     Response,
-    /// A message that nobody answers.
+    /// A message without a response.
     OneWay,
-    /// More of a request that has begun.
+    /// A further part of a request.
     RequestPart,
 }
 
-/// What a plugin says of a message.
+/// A plugin's description of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Message {
     pub(super) kind: Kind,
-    /// What pairs a request with its answer; by order where there is none.
+    /// Pairs a request with its response; without it, they are paired in order.
     pub(super) stream: Option<u64>,
-    /// The answer goes on in another message.
+    /// The response continues in another message.
     pub(super) more: bool,
     pub(super) status: Option<i32>,
-    /// Set where it says that the request failed; may be empty.
+    /// Set if the request failed; may be empty.
     pub(super) error: Option<String>,
-    /// May be empty.
+    /// Operation name; may be empty.
     pub(super) operation: String,
     pub(super) trace_parent: Vec<u8>,
     pub(super) attributes: Vec<(&'static str, AttributeValue)>,
 }
 
-/// What is wrong with what a plugin laid down.
+/// An error in a plugin's answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Nonsense {
     #[error("its {0} lies outside its memory")]
@@ -95,7 +94,7 @@ pub(super) enum Nonsense {
     Shrunk { measured: u64, given: usize },
 }
 
-/// What is wrong with what a plugin says of itself.
+/// An error in a plugin's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Misnamed {
     #[error(transparent)]
@@ -116,8 +115,7 @@ pub(super) enum Misnamed {
     Keys(usize),
 }
 
-/// A plugin's name, and the keys of the attributes that it sets, both as they
-/// are for as long as the agent runs.
+/// A plugin's name and its attribute keys. Both stay the same as long as the agent runs.
 #[derive(Debug, Clone)]
 pub(super) struct About {
     pub(super) name: String,
@@ -135,7 +133,7 @@ fn long_number(bytes: &[u8], at: usize) -> u64 {
     u64::from(number(bytes, at)) | u64::from(number(bytes, at + 4)) << 32
 }
 
-/// The bytes that the place and the length at `at` stand for.
+/// The bytes that the address and length stored at `at` refer to.
 fn bytes<'a>(
     memory: &'a [u8],
     area: &[u8],
@@ -150,8 +148,8 @@ fn bytes<'a>(
     memory.get(from..end).ok_or(Nonsense::Outside(what))
 }
 
-/// Text of bytes that may have come from anywhere, so nothing in it is wrong:
-/// what is no character, or not to be printed, is replaced.
+/// Converts bytes from any source to text. Invalid and unprintable characters are replaced, so the
+/// conversion cannot fail.
 fn text(bytes: &[u8], limit: usize) -> String {
     let text = crate::bytes::text(bytes, limit);
     if !text.contains(char::is_control) {
@@ -166,7 +164,7 @@ fn is_name(text: &str, limit: usize) -> bool {
         && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'.'))
 }
 
-/// Reads what the plugin says of itself in the area at `area`.
+/// Reads the plugin's description of itself from the area at `area`.
 pub(super) fn about(memory: &[u8], area: usize) -> Result<About, Misnamed> {
     let described = memory.get(area..).unwrap_or_default();
     let name = text(bytes(memory, described, NAME_AT, "name")?, 2 * MAX_NAME_BYTES);
@@ -191,7 +189,7 @@ pub(super) fn about(memory: &[u8], area: usize) -> Result<About, Misnamed> {
     Ok(About { name, keys })
 }
 
-/// Reads what the plugin answered in the area at `area`.
+/// Reads the plugin's answer from the area at `area`.
 pub(super) fn message(
     memory: &[u8],
     area: usize,
@@ -258,7 +256,7 @@ fn attributes(
     Ok(attributes)
 }
 
-/// The text under a key of a plugin's, as it is shown.
+/// The value of a plugin's key, as it is shown.
 fn shown(key: &str, value: String) -> String {
     let secret = !value.is_empty() && redaction::secrecy(key) == Secrecy::Yes;
     if secret { REDACTED.to_owned() } else { redaction::owned(value, redaction::prose) }
@@ -268,7 +266,7 @@ fn shown(key: &str, value: String) -> String {
 mod tests {
     use super::*;
 
-    /// A plugin's memory: the area at 64, texts behind it.
+    /// A plugin's memory: the area at 64, followed by texts.
     struct Memory(Vec<u8>);
 
     const AREA: usize = 64;

@@ -1,5 +1,4 @@
-//! Plugins at work: each with one instance for all connections, its budget, and
-//! what becomes of it when it fails.
+//! Running plugins: one instance per plugin for all connections, its budget, and failure handling.
 
 use serde::Serialize;
 
@@ -10,28 +9,28 @@ use crate::bytes::Side;
 use crate::counters::ParserCounters;
 use crate::parser::Likeness;
 
-/// Failures after which a plugin is switched off, where it does not make up for
-/// them: each run of calls that are right makes up for one.
+/// Number of failures after which a plugin is disabled. Each run of successful calls cancels one
+/// failure.
 const MAX_FAILURES: u32 = 10;
 const CALLS_FOR_A_FAILURE: u32 = 1000;
 
-/// Fuel for all calls of a plugin in a second: some 0.1 s.
+/// Fuel for all calls of a plugin in one second: about 0.1 s.
 const FUEL_PER_SECOND: u64 = 100_000_000;
 const SECOND_NANO: u64 = 1_000_000_000;
 
-/// Longest message that is taken for one.
+/// Maximum plausible message length.
 const MAX_MESSAGE_BYTES: i64 = 1 << 40;
 
-/// How a plugin is doing.
+/// Status of a plugin.
 #[derive(Debug, Clone, Serialize)]
 pub struct PluginFacts {
-    /// The protocol that it reads.
+    /// Protocol that the plugin parses.
     pub name: &'static str,
-    /// The file.
+    /// Path of the plugin file.
     pub file: String,
-    /// It failed too often and is not asked any more.
+    /// The plugin failed too often and is not called any more.
     pub switched_off: bool,
-    /// Calls that failed.
+    /// Number of failed calls.
     pub failures: u64,
 }
 
@@ -43,13 +42,13 @@ pub struct Plugins(Vec<Hosted>);
 #[derive(Debug)]
 pub(super) struct Hosted {
     plugin: Plugin,
-    /// None before the first call, and after a failure.
+    /// `None` before the first call and after a failure.
     sandbox: Option<Sandbox>,
     state: State,
     failures: u64,
-    /// Failures that it has not made up for.
+    /// Failures that are not cancelled yet by successful calls.
     recent_failures: u32,
-    /// Calls that were right since the last failure that it made up for.
+    /// Successful calls since the last cancelled failure.
     right_calls: u32,
     second_began_nano: u64,
     fuel_in_second: u64,
@@ -59,7 +58,7 @@ pub(super) struct Hosted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     On,
-    /// As on; the operator was told that it fails.
+    /// Like on, but the operator was told about a failure.
     Failing,
     Off,
 }
@@ -67,24 +66,24 @@ enum State {
 /// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoAnswer {
-    /// The call failed, or the plugin is switched off.
+    /// The call failed, or the plugin is disabled.
     Failed,
-    /// The plugin has had its time for now.
+    /// The plugin has used up its time for now.
     Busy,
 }
 
-/// What a plugin says of the length of a message.
+/// A plugin's answer about a message's length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Measured {
-    /// It needs more bytes to tell.
+    /// The plugin needs more bytes to tell.
     Unknown,
-    /// In all.
+    /// Total length of the message.
     Bytes(u64),
-    /// No message begins so.
+    /// No message begins with these bytes.
     Malformed,
 }
 
-/// Whom a plugin is asked for, and when: what budgets and counts need.
+/// Context of a plugin call, needed for budgets and counters.
 #[derive(Debug)]
 pub(super) struct Asking<'a> {
     pub(super) side: Side,
@@ -100,13 +99,13 @@ const fn number(side: Side) -> u32 {
 }
 
 impl Plugins {
-    /// These, none of them asked yet.
+    /// Creates the list. No plugin has been called yet.
     pub fn new(plugins: Vec<Plugin>) -> Self {
         Self(plugins.into_iter().map(Hosted::new).collect())
     }
 
-    /// What the first bytes of a direction are taken for, as
-    /// [`crate::registry::infer`] does: `Some(None)` where more are needed.
+    /// Recognises the protocol of the first bytes of a direction, like [`crate::registry::infer`]:
+    /// `Some(None)` if more bytes are needed.
     pub fn infer(
         &mut self,
         bytes: &[u8],
@@ -128,17 +127,17 @@ impl Plugins {
         maybe
     }
 
-    /// The plugin of this number, and the protocol's name.
+    /// The plugin with this index, if any.
     pub(super) fn get(&mut self, index: usize) -> Option<&mut Hosted> {
         self.0.get_mut(index)
     }
 
-    /// What the plugin of this number calls its protocol.
+    /// Protocol name of the plugin with this index.
     pub(super) fn name(&self, index: usize) -> &'static str {
         self.0.get(index).map_or("", |hosted| hosted.plugin.name())
     }
 
-    /// How each is doing.
+    /// Status of each plugin.
     pub fn facts(&self) -> Vec<PluginFacts> {
         self.0.iter().map(Hosted::facts).collect()
     }
@@ -167,7 +166,7 @@ impl Hosted {
         }
     }
 
-    /// Whether bytes look like the beginning of a message.
+    /// Whether bytes look like the start of a message.
     pub(super) fn recognise(
         &mut self,
         bytes: &[u8],
@@ -200,13 +199,12 @@ impl Hosted {
                 }
                 Ok(Measured::Bytes(measured))
             }
-            // What peers say may be nonsense.
+            // Bytes from peers may be nonsense.
             _ => Ok(Measured::Malformed),
         })
     }
 
-    /// What the message of this length is that begins so; nothing where it is
-    /// none.
+    /// Describes the message with this length and these first bytes; nothing if it is no message.
     pub(super) fn decode(
         &mut self,
         bytes: &[u8],
@@ -239,7 +237,7 @@ impl Hosted {
             Some(sandbox) => work(&self.plugin, sandbox),
             none => match Sandbox::start(&self.plugin.0.prepared) {
                 Ok(started) => work(&self.plugin, none.insert(started)),
-                // It has started before.
+                // The plugin has started successfully before.
                 Err(StartFailure::Failed(failure)) => Err(failure),
                 Err(_) => Err(Failure::Trap("it does not start any more".to_owned())),
             },
@@ -257,7 +255,7 @@ impl Hosted {
         }
     }
 
-    /// Whether it may still run in this second of the events' own time.
+    /// Whether the plugin may still run in this second of event time.
     fn has_time(&mut self, now_nano: u64) -> bool {
         if now_nano.abs_diff(self.second_began_nano) >= SECOND_NANO {
             self.second_began_nano = now_nano;
@@ -292,7 +290,7 @@ impl Hosted {
             Failure::Memory => &mut counters.plugin_memory_refused,
             Failure::Nonsense(_) => &mut counters.plugin_answers_invalid,
         } += 1;
-        // It goes on from its beginning: what the failure left is not to be known.
+        // Start again with a new instance, because the failure left this one in an unknown state.
         self.sandbox = None;
         self.failures += 1;
         self.recent_failures += 1;

@@ -1,10 +1,9 @@
-//! Protocols of the operator's own: parsers as WebAssembly modules, run by this
-//! program in a sandbox. `docs/plugins.md` has the interface.
+//! Parsers for the operator's own protocols: WebAssembly modules that the agent runs in a sandbox.
+//! `docs/plugins.md` describes the interface.
 //!
-//! A plugin keeps nothing between calls. It says whether bytes look like its
-//! protocol, how long the message is that begins with them, and what it is;
-//! borders of messages, losses, pairs and spans are the agent's, as those of any
-//! other protocol.
+//! A plugin keeps no state between calls. It says whether bytes look like its protocol, how long a
+//! message is, and what the message means. The agent handles message boundaries, losses, pairing
+//! and spans, as for every other protocol.
 
 mod abi;
 mod hosted;
@@ -30,15 +29,15 @@ pub use hosted::PluginFacts;
 pub use hosted::Plugins;
 pub(crate) use parser::Speech;
 
-/// Longest file of a plugin.
+/// Maximum size of a plugin file.
 const MAX_MODULE_BYTES: u64 = 4 << 20;
-/// Most plugins of an agent.
+/// Maximum number of plugins per agent.
 const MAX_PLUGINS: usize = 16;
 
-/// Names that spans have without any plugin, beside those of the parsers.
+/// Protocol names that spans use in addition to the parsers' names. Plugins cannot use them.
 const TAKEN: [&str; 4] = [protocol::HTTP, protocol::GRPC, protocol::WEBSOCKET, protocol::TCP];
 
-/// How a plugin is refused.
+/// Why a plugin is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginError {
     /// The file cannot be read.
@@ -47,22 +46,22 @@ pub enum PluginError {
         path.display()
     )]
     Read {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the system.
         source: std::io::Error,
     },
-    /// The file is no plugin, or a wrong one.
+    /// The file is no plugin, or an invalid one.
     #[error("the plugin {}: {reason}", path.display())]
     Refused {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The problem, and how to fix it.
         reason: String,
     },
 }
 
-/// A plugin that has been read, compiled and tried.
+/// A plugin that was loaded, compiled and tested.
 #[derive(Clone)]
 pub struct Plugin(Arc<Loaded>);
 
@@ -83,26 +82,26 @@ impl fmt::Debug for Plugin {
 }
 
 impl Plugin {
-    /// The protocol that it reads, as spans name it.
+    /// Protocol name, as spans show it.
     pub fn name(&self) -> &'static str {
         self.0.name
     }
 
-    /// Where it came from.
+    /// Path of the plugin file.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// How it is before it is asked anything.
+    /// Status of the plugin before its first call.
     pub fn facts(&self) -> PluginFacts {
         let file = self.path().display().to_string();
         PluginFacts { name: self.name(), file, switched_off: false, failures: 0 }
     }
 
-    /// Reads the plugins in these files, in their order.
+    /// Loads the plugins in these files, in order.
     ///
     /// # Errors
-    /// With what is wrong with the first that is refused, and what to do.
+    /// Describes the problem of the first rejected plugin, and how to fix it.
     pub fn load_all(paths: &[PathBuf]) -> Result<Vec<Self>, PluginError> {
         let mut all: Vec<Self> = Vec::with_capacity(paths.len());
         for path in paths {
@@ -124,10 +123,10 @@ impl Plugin {
         Ok(all)
     }
 
-    /// Reads the plugin in a file, and tries to start it.
+    /// Loads a plugin from a file and tries to start it.
     ///
     /// # Errors
-    /// With what is wrong with it and what to do.
+    /// Describes the problem, and how to fix it.
     pub fn load(path: &Path) -> Result<Self, PluginError> {
         let read = |source| PluginError::Read { path: path.to_owned(), source };
         let mut bytes = Vec::new();
@@ -162,7 +161,7 @@ impl Plugin {
                 about.name
             ));
         }
-        // Spans refer to names for as long as the program runs; there are few.
+        // Spans refer to the names as long as the program runs. There are few, so they are leaked.
         let forever = |name: String| -> &'static str { name.leak() };
         let keys = about.keys.into_iter().map(forever).collect();
         let name = forever(about.name);

@@ -1,4 +1,4 @@
-//! The parser of a connection whose protocol a plugin reads.
+//! The parser of a connection whose protocol is handled by a plugin.
 
 use super::abi::{Kind, MAX_ATTRIBUTES, Message};
 use super::hosted::{Asking, NoAnswer, Plugins};
@@ -10,17 +10,17 @@ use crate::framing::strikes::Strikes;
 use crate::parser::{Outcome, Protocol};
 use crate::sessions::{Conversation, Failure, Manner, Request};
 
-/// What the message being read is.
+/// The type of the message being read.
 #[derive(Debug, Default)]
 enum Reading {
-    /// Nothing that makes a span.
+    /// A message without a span.
     #[default]
     Other,
-    /// A request, or more of one; what of it was not counted yet.
+    /// A request or a part of one. `uncounted` bytes of it are not counted yet.
     Request { uncounted: u64 },
-    /// A message that nobody answers; told when all of it has passed.
+    /// A message without a response. It is recorded when all of it has passed.
     OneWay { start: Mark, request: Box<Request>, failure: Option<Failure> },
-    /// An answer to an open request.
+    /// A response to an open request.
     Response { stream: Option<u64>, uncounted: u64, more: bool },
 }
 
@@ -33,15 +33,15 @@ pub(crate) struct Speech {
     answering: Reader,
     asked: Reading,
     answered: Reading,
-    /// Requests are answered in their order: they have no numbers.
+    /// Requests have no stream numbers and are answered in order.
     in_order: bool,
-    /// The answering side has handed over messages unasked.
+    /// The responding side has sent messages without a request.
     unasked: bool,
     strikes: Strikes,
 }
 
 impl Speech {
-    /// For a connection that the plugin of this number reads.
+    /// Creates a parser for a connection that the plugin with this index handles.
     pub(crate) fn new(plugin: usize, plugins: &Plugins) -> Self {
         Self {
             plugin,
@@ -102,7 +102,7 @@ impl Speech {
                 answer(message, conversation);
                 Reading::Response { stream, uncounted, more }
             }
-            // The one that answers may ask as well; that is not followed.
+            // The responding side may send requests as well; they are not tracked.
             _ => Reading::Other,
         }
     }
@@ -117,8 +117,8 @@ impl Speech {
         request
     }
 
-    /// Borders of a side's messages were lost. Which requests were answered among
-    /// what was not seen, or asked, is not known.
+    /// Message boundaries of one side were lost. The missed bytes may have contained requests or
+    /// responses.
     fn lose(&mut self, side: Side, conversation: &mut Conversation<'_>) {
         match side {
             Side::Request => self.asked = Reading::Other,
@@ -128,7 +128,7 @@ impl Speech {
             conversation.abandon();
         }
         if self.in_order {
-            // Both sides find their places anew, where the next request begins.
+            // Both sides resynchronise where the next request begins.
             self.asking.lose();
             self.answering.lose();
             self.asked = Reading::Other;
@@ -136,9 +136,8 @@ impl Speech {
         }
     }
 
-    /// Whether what this side says is passed over: where order alone pairs, the
-    /// next request after a loss is one that follows what was answered, and the
-    /// next answer one that follows that.
+    /// Whether messages of this side are skipped. If messages are paired by order alone, the next
+    /// request after a loss must follow a response, and the next response must follow that request.
     const fn waits_for_turn(&self, side: Side) -> bool {
         self.in_order
             && match side {
@@ -150,7 +149,7 @@ impl Speech {
             }
     }
 
-    /// The plugin failed: nothing of the connection is known any more.
+    /// The plugin failed, so the connection's state is unknown.
     fn fail(&mut self) -> Outcome {
         self.asked = Reading::Other;
         self.answered = Reading::Other;
@@ -169,7 +168,7 @@ fn failure(message: &Message) -> Option<Failure> {
     Some(Failure::plain(kind))
 }
 
-/// Takes note of what an answer, or a part of one, says.
+/// Records the content of a response or of a part of one.
 fn answer(message: Message, conversation: &mut Conversation<'_>) {
     let Some(exchange) = conversation.answering() else { return };
     let answer = &mut exchange.answer;
@@ -189,7 +188,7 @@ fn finish(reading: Reading, at: Mark, conversation: &mut Conversation<'_>) {
             conversation.tell_failed(start, at, *request, failure);
         }
         Reading::Response { stream, uncounted, more } => {
-            // Requests may have been given up meanwhile.
+            // The request may have been abandoned in the meantime.
             if stream.is_some_and(|stream| !conversation.answer(stream)) {
                 return;
             }
@@ -294,7 +293,7 @@ impl Protocol for Speech {
         match to {
             Side::Request => {
                 self.asking.turn();
-                // What was asked before has had its answer among what was not read.
+                // Earlier requests were answered in the bytes that were not read.
                 if self.in_order && self.answering.is_lost() {
                     self.asked = Reading::Other;
                     conversation.abandon();

@@ -1,5 +1,5 @@
-//! Finds where messages begin and end, by asking a plugin, in bytes that come in
-//! pieces, partly captured or not at all.
+//! Finds message boundaries by asking a plugin. Bytes come in pieces and may be captured only in
+//! part.
 
 use std::borrow::Cow;
 
@@ -9,75 +9,73 @@ use crate::bytes::{Input, Mark};
 use crate::framing::Step;
 use crate::parser::Likeness;
 
-/// The part of a message that is looked at.
+/// The part of a message that is passed to the plugin.
 #[derive(Debug)]
 pub(crate) struct Head<'a> {
-    /// Its first bytes, as far as they were captured.
+    /// First bytes of the message, as far as captured.
     pub(super) bytes: Cow<'a, [u8]>,
-    /// Its bytes in all.
+    /// Total length of the message.
     pub(super) length: u64,
-    /// Its first byte.
+    /// First byte of the message.
     pub(super) start: Mark,
-    /// Past what is looked at.
+    /// End of the part passed to the plugin.
     pub(super) end: Mark,
 }
 
-/// What came of reading. Where there is no head, the plugin failed, and there is nobody
-/// to ask.
+/// Result of reading. Without a head, the plugin has failed and cannot be asked.
 pub(super) type Read<'a> = Step<Option<Head<'a>>>;
 
 #[derive(Debug, Clone, Copy)]
 enum State {
     /// Before a message, or in one whose length is not known yet.
     Beginning,
-    /// In what is looked at.
+    /// In the part that is passed to the plugin.
     Looking { length: u64 },
-    /// In the rest.
+    /// In the rest of a message.
     Rest { remaining: u64 },
-    /// The borders are not known.
+    /// The message boundaries are lost.
     Lost,
 }
 
-/// One side's messages.
+/// Messages of one side.
 #[derive(Debug)]
 pub(super) struct Reader {
     state: State,
-    /// The first bytes of the message being read, at most [`INPUT_BYTES`].
+    /// First bytes of the message being read, at most [`INPUT_BYTES`].
     held: Vec<u8>,
     start: Option<Mark>,
-    /// The other side has spoken since.
+    /// The other side has sent since the boundaries were lost.
     turned: bool,
 }
 
 impl Reader {
-    /// A reader that stands before a message.
+    /// Creates a reader that stands before a message.
     pub(super) const fn new() -> Self {
         Self { state: State::Beginning, held: Vec::new(), start: None, turned: false }
     }
 
-    /// Whether it is between two messages.
+    /// Whether the reader stands between two messages.
     pub(super) const fn is_between(&self) -> bool {
         matches!(self.state, State::Beginning) && self.held.is_empty()
     }
 
-    /// Whether the borders are lost.
+    /// Whether the message boundaries are lost.
     pub(super) const fn is_lost(&self) -> bool {
         matches!(self.state, State::Lost)
     }
 
-    /// Whether this side has begun to speak after the other one, since the borders
-    /// were lost.
+    /// Whether this side has begun to send after the other side, since the boundaries were lost.
     pub(super) const fn has_turned(&self) -> bool {
         self.turned
     }
 
-    /// Bytes that it holds.
+    /// Number of bytes held.
     pub(super) const fn held_bytes(&self) -> usize {
         self.held.capacity()
     }
 
-    /// Forgets the message being read, and looks for the next one where a later
-    /// system call begins.
+    /// Drops the message being read. The next message is searched for at the start of later system
+    /// calls.
     pub(super) fn lose(&mut self) {
         self.state = State::Lost;
         self.held = Vec::new();
@@ -85,15 +83,14 @@ impl Reader {
         self.turned = false;
     }
 
-    /// This side begins to speak after the other one has: more likely than
-    /// anywhere else, a message begins.
+    /// This side begins to send after the other side, which is the most likely place for a message
+    /// to begin.
     pub(super) const fn turn(&mut self) {
         self.turned = true;
     }
 
-    /// Reads up to the next step. To be called until there is [`Step::More`]; at
-    /// [`Step::Unseen`], [`Step::Malformed`] and without a head the rest of the input
-    /// is passed over.
+    /// Reads up to the next step. Call until the result is [`Step::More`]. At [`Step::Unseen`], at
+    /// [`Step::Malformed`] and without a head, the rest of the input is skipped.
     pub(super) fn read<'a>(
         &mut self,
         input: &mut Input<'a>,
@@ -104,8 +101,7 @@ impl Reader {
             let step = match self.state {
                 State::Lost => self.find(input, plugin, asking),
                 State::Beginning => self.begin(input, plugin, asking),
-                // What was missed of what is looked at may have been all of the
-                // message's meaning.
+                // The missed bytes may have contained everything that matters in the message.
                 State::Looking { .. } if input.missed => Some(self.give_up(input, Step::Unseen)),
                 State::Looking { length } => Some(self.look(length, input)),
                 State::Rest { remaining } => {
@@ -139,7 +135,7 @@ impl Reader {
         }
     }
 
-    /// Whether reading sets in again with the beginning of this input.
+    /// Whether reading resumes at the start of this input.
     fn find<'a>(
         &mut self,
         input: &mut Input<'a>,
@@ -154,7 +150,7 @@ impl Reader {
         let bytes = &input.bytes[..input.bytes.len().min(INPUT_BYTES)];
         match plugin.recognise(bytes, asking) {
             Ok(Likeness::Yes) => {}
-            // Who reads a header by itself gives too little to be told by.
+            // A program that reads the header separately leaves too few bytes to decide.
             Ok(Likeness::Maybe) if turned => {}
             Ok(_) | Err(NoAnswer::Busy) => {
                 input.skip_all();
@@ -166,7 +162,7 @@ impl Reader {
         Some(Step::Resumed)
     }
 
-    /// Has the message measured that begins here.
+    /// Asks the plugin for the length of the message that begins here.
     fn begin<'a>(
         &mut self,
         input: &mut Input<'a>,
@@ -194,7 +190,7 @@ impl Reader {
                 self.state = State::Looking { length };
                 None
             }
-            // What is longer than this is no beginning.
+            // The plugin still cannot tell with the maximum input, so no message begins here.
             Ok(Measured::Unknown) if held + here.len() >= INPUT_BYTES => {
                 Some(self.give_up(input, Step::Malformed))
             }

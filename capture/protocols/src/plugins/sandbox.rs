@@ -1,5 +1,4 @@
-//! Where a plugin runs: without anything from outside, with bounded memory, and
-//! with fuel for each call.
+//! The plugin sandbox: no imports, bounded memory, and limited fuel per call.
 
 use wasmtime::{
     Config, Engine, Error, Instance, InstancePre, Linker, Memory, Module, ResourceLimiter, Store,
@@ -8,21 +7,20 @@ use wasmtime::{
 
 use super::abi::{self, ANSWER_AT, ANSWER_BYTES, AREA_BYTES, INPUT_AT, INPUT_BYTES};
 
-/// What a call may do, about one instruction a unit and one byte that it copies or
-/// fills: some 0.1 ms.
+/// Fuel of a call: about 0.1 ms. One unit is about one instruction, or one byte copied or filled.
 pub(super) const FUEL_PER_CALL: u64 = 100_000;
-/// What a plugin may do when it starts.
+/// Fuel for starting a plugin.
 const FUEL_AT_START: u64 = 10 * FUEL_PER_CALL;
-/// What calling costs, in units of fuel.
+/// Fuel charged for the call itself.
 const FUEL_OF_CALLING: u64 = 200;
-/// Most memory of a plugin.
+/// Maximum memory of a plugin.
 pub(super) const MAX_MEMORY_BYTES: usize = 4 << 20;
-/// Most entries of a plugin's table of functions.
+/// Maximum entries of a plugin's function table.
 const MAX_TABLE_ENTRIES: usize = 10_000;
-/// Of the stack of the thread that calls.
+/// Maximum stack that a plugin may use of the calling thread.
 const MAX_STACK_BYTES: usize = 128 << 10;
 
-/// Names of a plugin's exports.
+/// Names of the exports of a plugin.
 pub(super) const MEMORY: &str = "memory";
 pub(super) const AREA: &str = "spanwise_plugin_1";
 pub(super) const AREA_OF_ANY_VERSION: &str = "spanwise_plugin_";
@@ -30,7 +28,7 @@ pub(super) const RECOGNISE: &str = "recognise";
 pub(super) const MEASURE: &str = "measure";
 pub(super) const DECODE: &str = "decode";
 
-/// Why a call did not do what it should.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("it trapped: {0}")]
@@ -43,7 +41,7 @@ pub(super) enum Failure {
     Nonsense(#[from] abi::Nonsense),
 }
 
-/// The bounds of a plugin's memory, and whether it wanted more.
+/// Memory limits of a plugin, and whether it exceeded them.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
     refused: bool,
@@ -82,18 +80,18 @@ impl ResourceLimiter for Limits {
 }
 
 impl Limits {
-    /// What is refused ends the call: few programs survive it, and none says so.
+    /// A refused allocation ends the call. Few programs survive one, and none reports it.
     fn grow(&mut self, allowed: bool) -> Result<bool, Error> {
         self.refused |= !allowed;
         if allowed { Ok(true) } else { Err(Error::msg("more memory than it may have")) }
     }
 }
 
-/// What compiles plugins. WebAssembly 1.0 and what compilers make use of by
-/// themselves; no threads, no vectors, nothing that is not settled.
+/// Creates the compiler for plugins. It supports WebAssembly 1.0 and the extensions that compilers
+/// use by default; no threads, no SIMD, no unfinished proposals.
 ///
 /// # Errors
-/// Where this machine's processor is none that code can be made for.
+/// If code cannot be generated for this machine's processor.
 pub(super) fn engine() -> Result<Engine, Error> {
     let wanted = WasmFeatures::MUTABLE_GLOBAL
         | WasmFeatures::SATURATING_FLOAT_TO_INT
@@ -108,8 +106,8 @@ pub(super) fn engine() -> Result<Engine, Error> {
         .wasm_features(wanted, true)
         .consume_fuel(true)
         .max_wasm_stack(MAX_STACK_BYTES)
-        // Bounds are checked where memory is used: the program's signal handlers
-        // and address space are not for plugins to take.
+        // Check memory bounds in code: plugins must not take over the program's signal handlers and
+        // address space.
         .signals_based_traps(false)
         .memory_reservation(0)
         .memory_reservation_for_growth(0)
@@ -121,10 +119,10 @@ pub(super) fn engine() -> Result<Engine, Error> {
     Engine::new(&config)
 }
 
-/// A module of which instances can be made: it wants nothing from outside.
+/// Prepares a module for instantiation. The module must not have imports.
 ///
 /// # Errors
-/// Where it wants something.
+/// If the module has imports.
 pub(super) fn prepare(module: &Module) -> Result<InstancePre<Limits>, Error> {
     Linker::new(module.engine()).instantiate_pre(module)
 }
@@ -158,7 +156,7 @@ pub(super) struct Missing {
 pub(super) enum StartFailure {
     Missing(Missing),
     Failed(Failure),
-    /// Where it says its area is, there is no memory for one.
+    /// The area that the plugin declares lies outside its memory.
     Area(u32),
 }
 
@@ -192,33 +190,33 @@ impl Sandbox {
         Ok(Self { store, memory, area, recognise, measure, decode, spent: 0 })
     }
 
-    /// The plugin's memory, and where its area is in it. The area lies inside:
-    /// memory never shrinks.
+    /// The plugin's memory and the offset of its area. The area is always inside, because memory
+    /// never shrinks.
     pub(super) fn memory(&self) -> (&[u8], usize) {
         (self.memory.data(&self.store), self.area)
     }
 
-    /// Fuel that calls have taken since this was asked for.
+    /// Returns the fuel used since the last call of this method.
     pub(super) const fn take_spent(&mut self) -> u64 {
         std::mem::replace(&mut self.spent, 0)
     }
 
-    /// Whether bytes are the beginning of a message of this side.
+    /// Whether bytes are the start of a message of this side.
     pub(super) fn recognise(&mut self, side: u32, bytes: &[u8]) -> Result<u32, Failure> {
         let count = self.give(bytes);
         let called = self.recognise.call(&mut self.store, (side, count));
         self.called(called)
     }
 
-    /// How long the message is whose first bytes these are.
+    /// Length of the message that begins with these bytes.
     pub(super) fn measure(&mut self, side: u32, bytes: &[u8]) -> Result<i64, Failure> {
         let count = self.give(bytes);
         let called = self.measure.call(&mut self.store, (side, count));
         self.called(called)
     }
 
-    /// Has the plugin answer what the message is of which these are the first
-    /// bytes; `false` where it is none.
+    /// Asks the plugin to describe the message that begins with these bytes; `false` if it is no
+    /// message.
     pub(super) fn decode(&mut self, side: u32, bytes: &[u8], length: u64) -> Result<bool, Failure> {
         let count = self.give(bytes);
         let at = self.area + ANSWER_AT;
@@ -233,14 +231,14 @@ impl Sandbox {
         }
     }
 
-    /// Lays bytes down for the next call and fills up its fuel.
+    /// Writes the input for the next call and refills its fuel.
     fn give(&mut self, bytes: &[u8]) -> u32 {
         let bytes = &bytes[..bytes.len().min(INPUT_BYTES)];
         let at = self.area + INPUT_AT;
         if let Some(input) = self.memory.data_mut(&mut self.store).get_mut(at..at + bytes.len()) {
             input.copy_from_slice(bytes);
         }
-        // Fails only where fuel is not used at all, which `engine` sees to.
+        // Fails only if fuel is disabled, and `engine` enables it.
         let _ = self.store.set_fuel(FUEL_PER_CALL);
         bytes.len() as u32
     }

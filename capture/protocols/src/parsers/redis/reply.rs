@@ -25,7 +25,7 @@ enum Kept {
     Nothing,
     /// Text of an error.
     Error,
-    /// It may say what the message is.
+    /// A word that may identify the message type.
     Label,
 }
 
@@ -66,7 +66,7 @@ impl Label {
         self.cut |= taken < bytes.len();
     }
 
-    /// The word's bytes; see the code for cut words.
+    /// The word; empty if it was cut.
     pub(super) fn word(&self) -> &[u8] {
         if self.cut { b"" } else { &self.bytes[..usize::from(self.length)] }
     }

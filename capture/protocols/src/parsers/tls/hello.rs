@@ -1,29 +1,29 @@
-//! The two messages of a handshake that are always in clear (RFC 8446,
+//! ClientHello and ServerHello, the two handshake messages that are always in plaintext (RFC 8446,
 //! sections 4.1.2 and 4.1.3), read as far as they were captured.
 
 /// Message types.
 pub(super) const CLIENT: u8 = 1;
 pub(super) const SERVER: u8 = 2;
 
-/// Extensions (IANA, "TLS ExtensionType Values").
+/// Extension types (IANA, "TLS ExtensionType Values").
 const SERVER_NAME: u16 = 0;
 const PROTOCOLS: u16 = 16;
 const SHARED_KEY: u16 = 41;
 const VERSIONS: u16 = 43;
 
-/// Bounds of what is kept.
+/// Limits of what is kept.
 const MAX_PROTOCOLS: usize = 8;
 const MAX_PROTOCOL_BYTES: usize = 32;
 const MAX_NAME_BYTES: usize = 255;
 
-/// The random of a server hello that asks for another client hello: the SHA-256
-/// of "HelloRetryRequest" (RFC 8446, section 4.1.3).
+/// The random value of a ServerHello that requests another ClientHello: the SHA-256 of
+/// "HelloRetryRequest" (RFC 8446, section 4.1.3).
 const RETRY: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// What a client says.
+/// Data of a ClientHello.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Client {
     pub(super) session: Vec<u8>,
@@ -31,7 +31,7 @@ pub(super) struct Client {
     pub(super) protocols: Vec<String>,
 }
 
-/// What a server answers.
+/// Data of a ServerHello.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Server {
     pub(super) version: u16,
@@ -42,14 +42,14 @@ pub(super) struct Server {
     pub(super) retry: bool,
 }
 
-/// Either.
+/// A ClientHello or a ServerHello.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Hello {
     Client(Client),
     Server(Server),
 }
 
-/// Reads forward; nothing where the bytes end.
+/// Reads bytes in order; returns `None` at the end.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -67,20 +67,20 @@ impl<'a> Reader<'a> {
         self.take(2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
-    /// Bytes behind their length in one byte.
+    /// Reads bytes preceded by a one-byte length.
     fn short(&mut self) -> Option<&'a [u8]> {
         let length = self.u8()?;
         self.take(usize::from(length))
     }
 
-    /// Bytes behind their length in two bytes.
+    /// Reads bytes preceded by a two-byte length.
     fn long(&mut self) -> Option<&'a [u8]> {
         let length = self.u16()?;
         self.take(usize::from(length))
     }
 }
 
-/// Reads a hello. What comes after the captured bytes is left out.
+/// Reads a hello. Data after the captured bytes is ignored.
 pub(super) fn read(message: &[u8]) -> Option<Hello> {
     let mut reader = Reader(message);
     let kind = reader.u8()?;
@@ -108,7 +108,7 @@ pub(super) fn read(message: &[u8]) -> Option<Hello> {
     }
 }
 
-/// The extensions that are here whole. Their common length says nothing more.
+/// The extensions that were captured completely. Their total length is not needed.
 fn extensions<'a>(reader: &mut Reader<'a>) -> impl Iterator<Item = (u16, &'a [u8])> {
     let _ = reader.u16();
     std::iter::from_fn(|| Some((reader.u16()?, reader.long()?)))
@@ -142,7 +142,7 @@ fn read_server(reader: &mut Reader<'_>, server: &mut Server) {
     }
 }
 
-/// RFC 6066, section 3: a list of names, each with its type; 0 is a host name.
+/// RFC 6066, section 3: a list of names with types; type 0 is a host name.
 fn name(content: &mut Reader<'_>) -> Option<String> {
     let mut list = Reader(content.long()?);
     let kind = list.u8()?;
@@ -153,8 +153,7 @@ fn name(content: &mut Reader<'_>) -> Option<String> {
     right.then(|| crate::bytes::text(name, MAX_NAME_BYTES))
 }
 
-/// RFC 7301, section 3.1. Names that are no text only keep servers honest
-/// (RFC 8701).
+/// RFC 7301, section 3.1. Names that are not text are GREASE values (RFC 8701) and are skipped.
 fn protocols(list: &[u8]) -> impl Iterator<Item = String> {
     let mut list = Reader(list);
     std::iter::from_fn(move || list.short()).filter_map(|name| {
@@ -165,8 +164,8 @@ fn protocols(list: &[u8]) -> impl Iterator<Item = String> {
     })
 }
 
-/// The name of an alert that ends a handshake (RFC 8446, section 6.2, and those
-/// of RFC 5246 that are not in it).
+/// The name of an alert that ends a handshake (RFC 8446, section 6.2, and alerts that only RFC 5246
+/// has).
 pub(super) const fn alert_name(description: u8) -> Option<&'static str> {
     Some(match description {
         // close_notify, user_canceled, no_renegotiation
@@ -206,8 +205,8 @@ pub(super) const fn alert_name(description: u8) -> Option<&'static str> {
     })
 }
 
-/// The registered name of a cipher suite that is in use today; others as their
-/// number (IANA, "TLS Cipher Suites").
+/// The registered name of a cipher suite in current use; the number for all others (IANA, "TLS
+/// Cipher Suites").
 pub(super) fn cipher_name(cipher: u16) -> String {
     let name = match cipher {
         0x002f => "TLS_RSA_WITH_AES_128_CBC_SHA",

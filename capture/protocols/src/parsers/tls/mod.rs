@@ -1,5 +1,5 @@
-//! TLS (RFC 8446, RFC 5246): what a handshake says in clear. What is inside is
-//! not seen here; the connection makes one span (`opaque` in the tracer).
+//! TLS (RFC 8446, RFC 5246): the plaintext parts of a handshake. The encrypted content is not
+//! visible here; the connection makes one span (`opaque` in the tracer).
 
 mod hello;
 mod records;
@@ -12,22 +12,22 @@ use crate::bytes::{Input, Mark, Side};
 use crate::parser::{Known, Likeness, Outcome, Protocol};
 use crate::sessions::{Attributes, Conversation, Encryption, Failure};
 
-/// TLS from the first byte on, to whoever tells protocols apart.
+/// TLS from the first byte on, in the protocol table.
 pub(crate) const KNOWN: Known = Known { name: "tls", recognise, parser: |_| Box::new(FromStart) };
 
-/// Where no handshake has come to its end after so many bytes of one side, its
-/// end was missed.
+/// If one side has sent this many bytes without completing the handshake, the end of the handshake
+/// was missed.
 const MAX_HANDSHAKE_BYTES: u64 = 64 * 1024;
-/// Protected records no longer than this are alerts (RFC 8446, section 5.2:
-/// two bytes, the inner type, the tag); a Finished message is longer.
+/// Protected records up to this length are alerts (RFC 8446, section 5.2: two bytes, the inner
+/// type, the tag). A Finished message is longer.
 const MAX_PROTECTED_ALERT_BYTES: u16 = 19;
 
-/// Bytes that are enough to tell a handshake, and a protected record.
+/// Number of bytes needed to recognise a handshake or a protected record.
 const HELLO_BYTES: usize = 11;
 const RECORD_BYTES: usize = 6;
 
 fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
-    // type, version, length of the record; type, length, version of the hello
+    // Type, version and length of the record; type, length and version of the hello.
     let greets = |at: usize, byte: u8| match at {
         0 => byte == Kind::HANDSHAKE,
         1 | 9 => byte == 3,
@@ -38,8 +38,7 @@ fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
         10 => (1..=4).contains(&byte),
         _ => true,
     };
-    // On a connection that is older than the agent. All versions in use say 1.2
-    // here.
+    // A connection older than the agent. All versions in use write 1.2 here.
     let carries = |at: usize, byte: u8| match at {
         0 => byte == Kind::DATA,
         1 | 2 => byte == 3,
@@ -61,7 +60,7 @@ fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
     }
 }
 
-/// Where in `bytes` a client's first message begins, if it does.
+/// Position in `bytes` where a client's first message begins, if any.
 pub fn beginning(bytes: &[u8]) -> Option<usize> {
     memchr::memchr_iter(Kind::HANDSHAKE, bytes)
         .take(16)
@@ -93,33 +92,32 @@ impl Protocol for FromStart {
     }
 }
 
-/// What a handshake said.
+/// The data from a handshake.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsFacts {
-    /// A client's greeting was seen.
+    /// Whether a ClientHello was seen.
     pub greeted: bool,
-    /// Server name indication, as the client sent it.
+    /// Server name indication, as sent by the client.
     pub server_name: Option<String>,
-    /// Negotiated version, as numbered on the wire.
+    /// Negotiated version, as a number on the wire.
     pub version: Option<u16>,
-    /// Negotiated cipher suite, as numbered on the wire.
+    /// Negotiated cipher suite, as a number on the wire.
     pub cipher: Option<u16>,
-    /// Negotiated application protocol, where the answer is in clear (up to
-    /// TLS 1.2).
+    /// Negotiated application protocol, if it is sent in plaintext (up to TLS 1.2).
     pub next_protocol: Option<String>,
-    /// Application protocols that the client offered, best first.
+    /// Application protocols that the client offered, in order of preference.
     pub offered_protocols: Vec<String>,
     /// Whether an earlier session was resumed.
     pub resumed: Option<bool>,
-    /// From the client's first byte to the handshake's end, as seen at this
-    /// side; absent where its end was not seen.
+    /// Time from the client's first byte to the end of the handshake, as seen on this side; absent
+    /// if the end was not seen.
     pub handshake_nano: Option<u64>,
-    /// Why there is no session.
+    /// Why no session was established.
     pub failure: Option<Failure>,
 }
 
 impl TlsFacts {
-    /// Whether a session was established, where that is known.
+    /// Whether a session was established, if known.
     pub const fn established(&self) -> Option<bool> {
         match (&self.failure, self.handshake_nano) {
             (Some(_), _) => Some(false),
@@ -128,7 +126,7 @@ impl TlsFacts {
         }
     }
 
-    /// The version's number, as people and OpenTelemetry write it.
+    /// The version number in the notation of OpenTelemetry.
     fn version_text(&self) -> Option<&'static str> {
         Some(match self.version? {
             0x0300 => "3",
@@ -140,8 +138,8 @@ impl TlsFacts {
         })
     }
 
-    /// As attributes of a span (OpenTelemetry semantic conventions, registry of
-    /// attributes: `tls.client.server_name` has become `server.address`).
+    /// The span attributes (OpenTelemetry semantic conventions, attribute registry:
+    /// `tls.client.server_name` became `server.address`).
     pub fn attributes(&self) -> Attributes {
         let mut list = Attributes::new();
         let mut add = |name: &'static str, value| list.push((name, value));
@@ -175,31 +173,30 @@ impl TlsFacts {
         list
     }
 
-    /// What of it is told of each request that is read inside.
+    /// The part that is added to each request read from the decrypted connection.
     pub fn encryption(&self) -> Encryption {
         Encryption { version: self.version_text(), server_name: self.server_name.clone() }
     }
 
-    /// Bytes that it holds beyond its own size.
+    /// Number of bytes held, without the struct itself.
     pub fn held_bytes(&self) -> usize {
         self.server_name.as_ref().map_or(0, String::capacity)
             + self.offered_protocols.iter().map(|name| 24 + name.capacity()).sum::<usize>()
     }
 }
 
-/// What one side has done.
+/// Progress of one side.
 #[derive(Debug, Default)]
 struct Half {
     records: Records,
-    /// It has changed to what was negotiated (up to TLS 1.2; later without
-    /// meaning).
+    /// This side has sent ChangeCipherSpec (meaningful up to TLS 1.2; no meaning later).
     changed: bool,
-    /// It has sent a protected record.
+    /// This side has sent a protected record.
     protected: bool,
     bytes: u64,
 }
 
-/// A handshake being read.
+/// A handshake that is being read.
 #[derive(Debug, Default)]
 pub struct Handshake {
     facts: TlsFacts,
@@ -210,38 +207,38 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// What is known so far.
+    /// The data known so far.
     pub const fn facts(&self) -> &TlsFacts {
         &self.facts
     }
 
-    /// What was said, all of it.
+    /// Returns the final data.
     pub fn into_facts(self) -> TlsFacts {
         self.facts
     }
 
-    /// Whether a client's greeting was read.
+    /// Whether a ClientHello was read.
     pub const fn has_begun(&self) -> bool {
         self.facts.greeted
     }
 
-    /// Whether some of it was missed, or is none.
+    /// Whether part of the handshake was missed or is invalid.
     pub fn is_lost(&self) -> bool {
         self.halves.iter().any(|half| half.records.is_lost())
     }
 
-    /// Whether no more can be learned.
+    /// Whether nothing more can be learned.
     pub const fn is_over(&self) -> bool {
         self.over
     }
 
-    /// Bytes that it holds.
+    /// Number of bytes held.
     pub fn held_bytes(&self) -> usize {
         let halves: usize = self.halves.iter().map(|half| half.records.held_bytes()).sum();
         size_of::<Self>() + halves + self.facts.held_bytes()
     }
 
-    /// Reads what one side sent.
+    /// Reads bytes sent by one side.
     pub fn read(&mut self, side: Side, mut input: Input<'_>) {
         let at = side as usize;
         self.halves[at].bytes += input.bytes.len() as u64 + input.unseen;
@@ -253,8 +250,8 @@ impl Handshake {
         self.over |= self.halves[at].bytes > MAX_HANDSHAKE_BYTES;
     }
 
-    /// The connection has closed. A client that never came to its own end of the
-    /// handshake had none; of a server's there may be no trace.
+    /// The connection was closed. If the client never completed its part of the handshake, no
+    /// session was established. The server's completion may leave no visible trace.
     pub fn closed(&mut self) {
         let client = &self.halves[Side::Request as usize];
         let went_on = client.records.is_lost() || client.changed || client.protected;
@@ -299,7 +296,7 @@ impl Handshake {
 
     fn answered(&mut self, server: hello::Server) {
         if server.retry {
-            // RFC 8446, section 4.1.4: the client says hello once more.
+            // RFC 8446, section 4.1.4: the client sends another ClientHello.
             for half in &mut self.halves {
                 half.records.expect_hello();
             }
@@ -308,8 +305,8 @@ impl Handshake {
         self.facts.version = Some(server.version);
         self.facts.cipher = Some(server.cipher);
         self.facts.next_protocol = server.protocol;
-        // Up to TLS 1.2 a server that resumes repeats the client's session id
-        // (RFC 5246, section 7.4.1.3); after, it takes a key that both have.
+        // Up to TLS 1.2, a server that resumes a session repeats the client's session id (RFC 5246,
+        // section 7.4.1.3). Later versions select a key that both sides have.
         self.facts.resumed = match (server.version >= 0x0304, &self.session) {
             (true, _) => Some(server.takes_key),
             (false, Some(session)) => Some(!session.is_empty() && *session == server.session),
@@ -322,7 +319,7 @@ impl Handshake {
         self.halves[side as usize].protected = true;
         match (self.facts.version, side) {
             (Some(0x0304..), Side::Response) => {}
-            // What a client sends before the server's part is early data.
+            // Client records before the server's response are early data.
             (Some(0x0304..), Side::Request) if !answered => {}
             (Some(0x0304..), Side::Request) if length <= MAX_PROTECTED_ALERT_BYTES => {
                 self.hidden_alert(side);
@@ -344,7 +341,7 @@ impl Handshake {
     }
 
     fn alert(&mut self, side: Side, description: u8) {
-        // A warning, or the word that one closes.
+        // Ignore warnings and close_notify.
         let Some(name) = hello::alert_name(description) else { return };
         self.over = true;
         self.facts.failure = Some(Failure {
@@ -355,8 +352,7 @@ impl Handshake {
 
     fn hidden_alert(&mut self, side: Side) {
         self.over = true;
-        // Of a handshake that was seen in part, it may as well be the word that
-        // one closes.
+        // If the handshake was only seen in part, the alert may be a normal close_notify.
         if self.is_lost() {
             return;
         }

@@ -1,16 +1,16 @@
-//! The records of one side during a handshake (RFC 8446, section 5.1).
+//! Records of one side during a handshake (RFC 8446, section 5.1).
 
 use crate::bytes::{Input, Mark};
 
-/// Type, version, length; and the first two bytes of the content.
+/// Type, version and length. The first two bytes of the content are read as well.
 const HEADER_BYTES: usize = 5;
 const LOOK_BYTES: usize = HEADER_BYTES + 2;
-/// Bytes of a hello that are kept.
+/// Maximum bytes kept of a hello.
 const MAX_HELLO_BYTES: usize = 4096;
-/// Longest record (RFC 5246, section 6.2.3).
+/// Maximum record length (RFC 5246, section 6.2.3).
 const MAX_RECORD_BYTES: u16 = 0x4000 + 2048;
 
-/// Numbers of record types.
+/// Record types.
 pub(super) struct Kind;
 
 impl Kind {
@@ -20,39 +20,39 @@ impl Kind {
     pub(super) const DATA: u8 = 23;
 }
 
-/// What was found.
+/// What the reader found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// The first handshake message, as far as it was captured.
+    /// The first handshake message, as far as captured.
     Hello(Vec<u8>),
-    /// A record begins.
+    /// The start of a record.
     Record {
         kind: u8,
         length: u16,
-        /// The second byte of the content: an alert's description.
+        /// Second byte of the content: the description of an alert.
         first: u8,
     },
 }
 
-/// The reader. Where a record's beginning was not captured, it looks for one
-/// where a later call begins.
+/// The record reader. If a record's start was not captured, the reader looks for one at the start
+/// of a later call.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     header: [u8; LOOK_BYTES],
     count: usize,
-    /// Bytes of the record that are still to come.
+    /// Number of bytes left of the record.
     remaining: u64,
-    /// The first handshake message; `None` once it was handed out.
+    /// The first handshake message; `None` once it was returned.
     hello: Option<Vec<u8>>,
     said_hello: bool,
     hello_start: Option<Mark>,
     start: Option<Mark>,
-    /// Something was missed.
+    /// Whether bytes were missed.
     lost: bool,
 }
 
 impl Records {
-    /// Whether something was missed.
+    /// Whether bytes were missed.
     pub(super) const fn is_lost(&self) -> bool {
         self.lost
     }
@@ -61,7 +61,7 @@ impl Records {
         self.hello.as_ref().map_or(0, Vec::capacity)
     }
 
-    /// Another hello follows.
+    /// Expects another hello.
     pub(super) fn expect_hello(&mut self) {
         self.said_hello = false;
         self.hello_start = None;
@@ -73,7 +73,7 @@ impl Records {
         input.skip_all();
     }
 
-    /// Whether the header may begin so.
+    /// Whether the bytes so far can begin a header.
     fn is_plausible(&self) -> bool {
         let seen = &self.header[..self.count];
         let fits = |at: usize, byte: u8| match at {
@@ -92,13 +92,13 @@ impl Records {
             && (self.count < HEADER_BYTES || fits_length)
     }
 
-    /// How many bytes of the record, header included, are looked at.
+    /// Number of bytes to read of the record, including the header.
     fn looked_at(&self) -> usize {
         let length = usize::from(u16::from_be_bytes([self.header[3], self.header[4]]));
         if self.count < HEADER_BYTES { HEADER_BYTES } else { LOOK_BYTES.min(HEADER_BYTES + length) }
     }
 
-    /// Reads up to what is next found, with the place where that begins.
+    /// Reads up to the next finding and returns it with its position.
     pub(super) fn read(&mut self, input: &mut Input<'_>) -> Option<(Found, Mark)> {
         loop {
             if self.remaining > 0 {
@@ -137,7 +137,7 @@ impl Records {
         }
     }
 
-    /// A record's header is complete.
+    /// Handles a complete record header.
     fn begun(&mut self) -> Option<(Found, Mark)> {
         let start = self.start?;
         let kind = self.header[0];
@@ -153,7 +153,7 @@ impl Records {
         Some((Found::Record { kind, length, first }, start))
     }
 
-    /// More of a record's content.
+    /// Reads more of a record's content.
     fn content(&mut self, input: &mut Input<'_>) -> Option<(Found, Mark)> {
         if let Some(hello) = &mut self.hello {
             let here = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(input.bytes.len());
@@ -171,7 +171,7 @@ impl Records {
         None
     }
 
-    /// The hello, as far as it came.
+    /// Returns the hello as far as it was received.
     fn cut_hello(&mut self) -> Option<(Found, Mark)> {
         let hello = self.hello.take()?;
         self.said_hello = true;
@@ -179,7 +179,7 @@ impl Records {
     }
 }
 
-/// Whether a handshake message (type, length in three bytes) is complete.
+/// Whether a handshake message (type, three-byte length) is complete.
 fn is_whole(message: &[u8]) -> bool {
     let [_, high, middle, low, content @ ..] = message else { return false };
     content.len() >= u32::from_be_bytes([0, *high, *middle, *low]) as usize
