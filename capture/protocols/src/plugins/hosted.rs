@@ -181,8 +181,8 @@ impl Hosted {
         })
     }
 
-    /// How long the message is whose first bytes these are; they are `held` of an
-    /// earlier call, for which it had wanted more, and others.
+    /// Returns the length of the message that begins with these bytes. The first `held` of them
+    /// come from an earlier call, for which the plugin needed more.
     pub(super) fn measure(
         &mut self,
         bytes: &[u8],

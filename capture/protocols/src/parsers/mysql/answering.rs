@@ -1,4 +1,4 @@
-//! The server's side: the greeting, and what answers requests.
+//! The server's side: the greeting, and the responses to requests.
 
 use super::packet::{self, ERROR, MAX_PACKET_BYTES, OK, Packets, ends_result};
 use super::reply::{Expected, Meaning, Place};
@@ -10,7 +10,7 @@ use crate::parser::Outcome;
 use crate::sessions::{Conversation, Request};
 
 impl Mysql {
-    /// Passes over bytes while the borders of responses are lost.
+    /// Skips bytes while the boundaries of responses are lost.
     pub(super) fn pass_lost_response(
         &mut self,
         input: &mut Input<'_>,
@@ -25,7 +25,7 @@ impl Mysql {
         }
     }
 
-    /// The borders of responses are lost here.
+    /// The boundaries of responses are lost from here on.
     pub(super) fn unseen_response(
         &mut self,
         at: Mark,
@@ -50,7 +50,7 @@ impl Mysql {
         self.reply.begin(Expected::Results);
     }
 
-    /// The next byte is a response's first.
+    /// The next byte begins a response.
     pub(super) fn find_responses(&mut self, conversation: &mut Conversation<'_>) {
         self.responses = Frames::new(Packets(Side::Response));
         conversation.counters.resynchronised += 1;
@@ -71,7 +71,7 @@ impl Mysql {
         }
         match self.phase {
             Phase::Greeting if head.content.first() == Some(&ERROR) => {
-                // The connecting that it refuses has no bytes of its own.
+                // The refused connection attempt has no request bytes of its own.
                 let request = command::request(self.shown(), command::CHANGE_USER, None);
                 let request = Request { silent: true, ..request };
                 conversation.open(head.start, head.start, request);
@@ -97,7 +97,7 @@ impl Mysql {
                 }
                 if self.reply.place == Place::Before {
                     if conversation.answering().is_none() {
-                        // What it answers is a request whose end was missed.
+                        // The response belongs to a request whose end was missed.
                         if !self.requests.is_between() && !self.requests.is_lost() {
                             conversation.counters.framing_lost += 1;
                             self.lose_requests();
@@ -129,7 +129,7 @@ impl Mysql {
             }
             Meaning::Malformed => {
                 self.lose_responses();
-                // What has answered before, and now cannot, is of another command.
+                // If responses were understood before, this one belongs to another command.
                 if self.answered {
                     conversation.lose_step();
                 }
@@ -139,8 +139,8 @@ impl Mysql {
         Outcome::Read
     }
 
-    /// Whether this is what ends definitions, after what was taken for their end:
-    /// where the opening was not seen, it is not known that there is such a packet.
+    /// Whether this packet ends the definitions after they were already taken as complete. If the
+    /// connection setup was not seen, it is unknown whether such a packet exists.
     fn is_late_end(&self, head: &Head<'_>) -> bool {
         self.reply.ended_definitions.is_none()
             && head.header[3] > 1
@@ -148,8 +148,7 @@ impl Mysql {
             && head.content.first() == Some(&packet::EOF)
     }
 
-    /// A packet that answers no request: one was missed, or the server says why
-    /// it hangs up.
+    /// A packet without a request: a request was missed, or the server says why it disconnects.
     fn orphan(&mut self, conversation: &mut Conversation<'_>) -> Outcome {
         conversation.counters.orphan_responses += 1;
         self.lose_responses();
@@ -200,9 +199,8 @@ impl Mysql {
         Outcome::Read
     }
 
-    /// "Protocol::HandshakeV10": version 10, the server's version, the
-    /// connection's number, eight bytes and a zero, half of the capabilities,
-    /// the character set, the status, the other half.
+    /// "Protocol::HandshakeV10": version 10, the server version, the connection id, eight bytes and
+    /// a zero, half of the capabilities, the character set, the status, the other half.
     fn greeting(&mut self, content: &[u8]) {
         let Some((10, rest)) = content.split_first() else { return };
         let Some(end) = memchr::memchr(0, rest) else { return };

@@ -1,4 +1,4 @@
-//! The client's side: its answer to the greeting, and commands.
+//! The client's side: its response to the greeting, and commands.
 
 use super::command::{self, Opening, Place as Shown};
 use super::packet::{MAX_PACKET_BYTES, MAX_TEXT_BYTES};
@@ -40,14 +40,14 @@ impl Mysql {
         match self.phase {
             Phase::Greeting if sequence > 0 => self.opening(head, conversation),
             Phase::Authentication if sequence > 0 => Outcome::Read,
-            // The content of a file may be seen before what asks for it.
+            // The content of a file may be seen before the response that asks for it.
             Phase::Commands if sequence > 0 && conversation.uploading().is_some() => Outcome::Read,
             Phase::Commands if sequence > 0 => {
                 self.lose_requests();
                 self.strike(conversation)
             }
             Phase::Greeting | Phase::Authentication => {
-                // The connection is older, or its opening was missed.
+                // The connection is older than the agent, or its setup was missed.
                 conversation.abandon();
                 self.phase = Phase::Commands;
                 self.command(head, conversation)
@@ -97,7 +97,7 @@ impl Mysql {
         let mut statement = None;
         let mut database = None;
         match kind {
-            // Nobody answers these.
+            // These commands get no response.
             command::QUIT | command::STMT_SEND_LONG_DATA => {
                 self.asking = false;
                 return Outcome::Read;
@@ -132,8 +132,8 @@ impl Mysql {
             }
             command::STMT_EXECUTE | command::STMT_BULK_EXECUTE | command::STMT_FETCH => {
                 statement = number.and_then(|number| self.statements.get(number).cloned());
-                // It was sent without waiting for its preparation's answer, which
-                // comes first, and the preparation was missed.
+                // The command was pipelined after a preparation, whose response comes first, and
+                // the preparation was missed.
                 if statement.is_none() && number == Some(statements::LAST) {
                     conversation.abandon();
                     conversation.counters.requests_lost += 1;

@@ -1,5 +1,4 @@
-//! What clients ask of MySQL (MySQL Source Code Documentation, "Command
-//! Phase"), and what of it is shown.
+//! MySQL commands (MySQL Source Code Documentation, "Command Phase"), and which parts are shown.
 
 use spanwise_model::AttributeValue;
 
@@ -27,13 +26,13 @@ pub(super) const SET_OPTION: u8 = 0x1b;
 pub(super) const STMT_FETCH: u8 = 0x1c;
 pub(super) const BINLOG_DUMP_GTID: u8 = 0x1e;
 pub(super) const RESET_CONNECTION: u8 = 0x1f;
-/// MariaDB's: one statement executed with several rows of values.
+/// MariaDB command that executes one statement with several rows of values.
 pub(super) const STMT_BULK_EXECUTE: u8 = 0xfa;
 
-/// Longest name of a database that is kept; MySQL's own bound is 64 characters.
+/// Maximum bytes kept of a database name; MySQL's own limit is 64 characters.
 const MAX_DATABASE_BYTES: usize = 256;
 
-/// Words that statements begin with.
+/// First words of statements.
 const STATEMENTS: [&str; 46] = [
     "ALTER",
     "ANALYZE",
@@ -83,13 +82,12 @@ const STATEMENTS: [&str; 46] = [
     "XA",
 ];
 
-/// Whether statements begin with this word.
+/// Whether statements can begin with this word.
 pub(super) fn begins_statement(word: &[u8]) -> bool {
     STATEMENTS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(word))
 }
 
-/// What a command without statement is called; `None` where there is no such
-/// command.
+/// The operation name of a command without a statement; `None` if there is no such command.
 pub(super) const fn name(kind: u8) -> Option<&'static str> {
     Some(match kind {
         QUIT => "QUIT",
@@ -122,14 +120,14 @@ pub(super) const fn name(kind: u8) -> Option<&'static str> {
     })
 }
 
-/// The server's and the connection's part of what a span shows.
+/// Data of the server and the connection that a span shows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) system: &'static str,
     pub(super) database: Option<&'a str>,
 }
 
-/// The request of a command, with its statement where that is known.
+/// The request for a command, with its statement if known.
 pub(super) fn request(place: Place<'_>, kind: u8, statement: Option<&Statement>) -> Request {
     let bare = name(kind).unwrap_or("EXECUTE");
     let (mut operation, mut summary) = match statement {
@@ -157,8 +155,8 @@ pub(super) fn request(place: Place<'_>, kind: u8, statement: Option<&Statement>)
     Request { attributes, unnamed: runs && statement.is_none(), ..Request::new(summary) }
 }
 
-/// The text of a query, past its attributes where it may have some ("COM_QUERY");
-/// `None` where it was not found.
+/// The text of a query, after its attributes if it may have some ("COM_QUERY"). Returns `None` if
+/// the text was not found.
 pub(super) fn query_text(content: &[u8], attributes: bool) -> Option<&[u8]> {
     if let Some(text) = content.strip_prefix(NO_ATTRIBUTES) {
         return Some(text);
@@ -170,7 +168,7 @@ pub(super) fn query_text(content: &[u8], attributes: bool) -> Option<&[u8]> {
     let (_, rest) = integer(rest)?;
     let count = usize::try_from(count).ok()?;
     let nulls = rest.get(..count.div_ceil(8))?;
-    // A byte says that types and names follow.
+    // A flag byte precedes the types and names.
     let mut rest = rest.get(nulls.len() + 1..)?;
     let mut kinds = Vec::new();
     for _ in 0..count {
@@ -199,7 +197,7 @@ fn skip_text(bytes: &[u8]) -> Option<&[u8]> {
     rest.get(usize::try_from(length).ok()?..)
 }
 
-/// A database's name, if it is one.
+/// A database name, if valid.
 pub(super) fn database(name: &[u8]) -> Option<String> {
     let name = redaction::owned(text(name, MAX_DATABASE_BYTES), redaction::keyed_name);
     Some(name).filter(|name| !name.is_empty())
@@ -217,21 +215,20 @@ pub(super) fn used_database(query: &[u8]) -> Option<String> {
     database(name)
 }
 
-/// What a client's answer to the greeting says ("Protocol::HandshakeResponse41",
-/// "Protocol::SSLRequest").
+/// The client's response to the greeting ("Protocol::HandshakeResponse41", "Protocol::SSLRequest").
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// It wants encryption.
+    /// The client requests encryption.
     Encryption,
-    /// It names itself.
+    /// The client logs in.
     Session { capabilities: u32, database: Option<String> },
 }
 
-/// Reads a client's answer to the greeting; `None` where it is none.
+/// Reads the client's response to the greeting; `None` if the content is something else.
 pub(super) fn opening(content: &[u8], length: u64) -> Option<Opening> {
     let capabilities = u32::from_le_bytes(*content.first_chunk()?);
     if capabilities & capability::PROTOCOL_41 == 0 {
-        // Before 4.1, of 2004: not understood further.
+        // A protocol from before version 4.1 (2004); not supported.
         return None;
     }
     if length == 32 && capabilities & capability::TLS != 0 {
@@ -248,7 +245,7 @@ pub(super) fn opening(content: &[u8], length: u64) -> Option<Opening> {
     Some(Opening::Session { capabilities, database })
 }
 
-/// The database in COM_CHANGE_USER, past its first byte.
+/// The database in COM_CHANGE_USER, after the command byte.
 pub(super) fn changed_database(mut content: &[u8]) -> Option<String> {
     text_to_zero(&mut content)?;
     skip_secret(&mut content, capability::SECURE_CONNECTION)?;

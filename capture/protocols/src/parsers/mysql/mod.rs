@@ -1,6 +1,6 @@
-//! The MySQL client/server protocol, as MySQL and MariaDB speak it. The server
-//! speaks first; from the client's answer on, the authentication is a request
-//! that is shown only if it fails. After it, one command is one request.
+//! The MySQL client/server protocol as used by MySQL and MariaDB. The server sends first. The
+//! client's response starts the authentication, which is a request that is shown only if it fails.
+//! After that, each command is one request.
 
 mod answering;
 mod asking;
@@ -26,32 +26,32 @@ use crate::framing::{Frames, Head, Step};
 use crate::parser::{Known, Outcome, Protocol};
 use crate::sessions::Conversation;
 
-/// MySQL, to whoever tells protocols apart.
+/// MySQL in the protocol table.
 pub(crate) const KNOWN: Known =
     Known { name: "mysql", recognise, parser: |_| Box::new(Mysql::new()) };
 
-/// Requests in flight of which more is remembered than that they are there.
+/// Maximum open requests for which details are kept.
 const MAX_PENDING: usize = 64;
 
-/// How far a connection is.
+/// Phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nothing was said, or only the greeting.
+    /// Nothing was sent yet, or only the greeting.
     Greeting,
-    /// The client has named itself and proves it.
+    /// The client is authenticating.
     Authentication,
     /// Commands and their results.
     Commands,
 }
 
-/// What its response will need to know of a request in flight.
+/// Details of an open request that its response needs.
 #[derive(Debug)]
 struct Pending {
     exchange: u64,
     expected: Expected,
-    /// The statement that is prepared.
+    /// The statement that is being prepared.
     statement: Option<Arc<Statement>>,
-    /// The database that is in use if it succeeds.
+    /// The database that is selected if the request succeeds.
     database: Option<String>,
 }
 
@@ -60,25 +60,25 @@ pub(super) struct Mysql {
     phase: Phase,
     requests: Frames<Packets>,
     responses: Frames<Packets>,
-    /// Whether the packet being read is one of a request that is shown.
+    /// Whether the packet being read belongs to a request that is shown.
     asking: bool,
-    /// Whether the next packet of a side continues the last.
+    /// Whether a side's next packet continues the last one.
     request_continued: bool,
     response_continued: bool,
-    /// Whether a file's content is being sent.
+    /// Whether the content of a file is being sent.
     sending_file: bool,
-    /// The number that the server's next packet must have, where it is known.
+    /// The sequence number that the server's next packet must have, if known.
     next_sequence: Option<u8>,
     reply: Reply,
-    /// What the packet being read of a response means.
+    /// The meaning of the response packet being read.
     meaning: Meaning,
     pending: VecDeque<Pending>,
-    /// A response has been read to its end.
+    /// Whether a response has been read completely.
     answered: bool,
     statements: Statements,
     system: &'static str,
     database: Option<String>,
-    /// Capabilities that the server has, then those that both have.
+    /// The server's capabilities; after the client's response, the capabilities of both.
     capabilities: u32,
     strikes: Strikes,
 }
@@ -114,7 +114,7 @@ impl Mysql {
         Dialect::Mysql { escapes: self.reply.status.is_none_or(Status::escapes) }
     }
 
-    /// Takes note of a packet that should not be where it is.
+    /// Counts a packet that is out of place.
     fn strike(&mut self, conversation: &mut Conversation<'_>) -> Outcome {
         conversation.abandon();
         self.strikes.strike(conversation.counters)
@@ -185,7 +185,7 @@ impl Framed for Mysql {
     }
 
     fn malformed(&mut self, side: Side, at: Mark, conversation: &mut Conversation<'_>) -> Verdict {
-        // A packet's header cannot be wrong; only its place can.
+        // Any bytes form a valid packet header, so errors only show in the order of packets.
         conversation.counters.framing_lost += 1;
         self.unseen(side, at, false, conversation);
         Verdict::Fine
@@ -193,7 +193,7 @@ impl Framed for Mysql {
 
     fn pause(&mut self, side: Side, at: Mark, conversation: &mut Conversation<'_>) {
         match side {
-            // What is lost of a request is most likely its rest.
+            // Missed bytes of a request most likely belong to its rest.
             Side::Request if self.asking => conversation.request_reached(at),
             Side::Response if !self.responses.is_between() => conversation.response_reached(at),
             _ => {}
@@ -222,8 +222,7 @@ impl Protocol for Mysql {
                     conversation.end_lost_response();
                 }
                 if self.requests.is_lost() {
-                    // Requests were missed: whose the next response is, is not
-                    // known.
+                    // Requests were missed, so the next response cannot be paired.
                     conversation.abandon();
                     conversation.counters.resynchronised += 1;
                     self.requests = Frames::new(Packets(Side::Request));

@@ -1,7 +1,7 @@
-//! Packets of the MySQL client/server protocol (MySQL Source Code
-//! Documentation, "MySQL Packets"; MariaDB Knowledge Base, "Clients & Utilities:
-//! Client/Server Protocol"): a length in three bytes, a sequence number in one,
-//! content. A command begins at number 0, and both sides count on from there.
+//! Packets of the MySQL client/server protocol (MySQL Source Code Documentation, "MySQL Packets";
+//! MariaDB Knowledge Base, "Clients & Utilities: Client/Server Protocol"): a three-byte length, a
+//! one-byte sequence number, and content. A command begins at number 0, and both sides continue the
+//! count.
 
 use super::command;
 use super::values::{NO_ATTRIBUTES, integer};
@@ -11,23 +11,23 @@ use crate::parser::Likeness;
 use crate::redaction::{self, own_words};
 use crate::sessions::Failure;
 
-/// Bytes of a request that are looked at: SQL texts are longest.
+/// Maximum bytes of a request that are read. SQL texts are the longest.
 pub(super) const MAX_TEXT_BYTES: usize = 4096;
-/// Bytes of a response's packet that are looked at: errors are longest, with at
-/// most 512 bytes of text.
+/// Maximum bytes of a response packet that are read. Errors are the longest, with up to 512 bytes
+/// of text.
 const MAX_ANSWER_BYTES: usize = 544;
-/// A packet of this length is continued in the next.
+/// A packet of this length continues in the next one.
 pub(super) const MAX_PACKET_BYTES: u64 = 0xff_ffff;
-/// Longest version of a server that is believed.
+/// Maximum plausible length of a server version.
 const MAX_VERSION_BYTES: usize = 64;
 
-/// First bytes of packets that answer.
+/// First bytes of response packets.
 pub(super) const OK: u8 = 0x00;
 pub(super) const LOCAL_INFILE: u8 = 0xfb;
 pub(super) const EOF: u8 = 0xfe;
 pub(super) const ERROR: u8 = 0xff;
 
-/// Bits of the status that OK and EOF packets bring.
+/// Status bits of OK and EOF packets.
 mod status {
     pub(super) const MORE_RESULTS: u16 = 1 << 3;
     pub(super) const CURSOR_EXISTS: u16 = 1 << 6;
@@ -50,14 +50,14 @@ impl Framing for Packets {
     }
 
     fn begins(&self, _bytes: &[u8]) -> bool {
-        // A packet in the middle of a result looks like any other; and after
-        // commands that were missed, answers to them may still come.
+        // A packet in the middle of a result looks like any other. After missed commands, their
+        // responses may still come.
         false
     }
 }
 
-/// Whether bytes look like the beginning of a message: the server's greeting, or
-/// a command that cannot be mistaken.
+/// Whether bytes look like the start of a message: the server's greeting, or an unambiguous
+/// command.
 pub(crate) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
     match side {
         Side::Request => command_likeness(bytes, whole),
@@ -68,15 +68,15 @@ pub(crate) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
     }
 }
 
-/// An error in the greeting's place: too many connections, a host that is not let
-/// in. All of it, as nothing comes after it.
+/// Recognises an error instead of a greeting: too many connections, or a host that is not allowed.
+/// The error must be complete, because nothing follows it.
 fn refusal_likeness(bytes: &[u8], whole: bool) -> Likeness {
     let (header, content) = bytes.split_at(bytes.len().min(4));
     let length = usize::from(*header.first().unwrap_or(&9));
     let plausible = (9..0xfb).contains(&length)
         && header.iter().skip(1).all(|byte| *byte == 0)
         && content.first().is_none_or(|kind| *kind == ERROR)
-        // Numbers of the server's errors are from 1000 to 4999.
+        // Server error numbers range from 1000 to 4999.
         && content.get(2).is_none_or(|high| (3..0x14).contains(high))
         && content.iter().skip(3).all(|byte| (b' '..0x7f).contains(byte));
     match plausible && whole && content.len() <= length {
@@ -90,11 +90,11 @@ const fn partly(whole: bool) -> Likeness {
     if whole { Likeness::Maybe } else { Likeness::No }
 }
 
-/// "Protocol::HandshakeV10".
+/// Recognises "Protocol::HandshakeV10".
 fn greeting_likeness(bytes: &[u8], whole: bool) -> Likeness {
     let first = |at: usize, is: &dyn Fn(u8) -> bool| bytes.get(at).is_none_or(|byte| is(*byte));
     let length = usize::from(*bytes.first().unwrap_or(&0));
-    // 46 bytes and the version, in practice 70 to 110.
+    // 46 bytes plus the version; in practice 70 to 110.
     let plausible = first(0, &|low| low >= 46)
         && first(1, &|middle| middle == 0)
         && first(2, &|high| high == 0)
@@ -112,7 +112,7 @@ fn greeting_likeness(bytes: &[u8], whole: bool) -> Likeness {
             partly(whole)
         }
         None => Likeness::No,
-        // After the version: the connection's number, eight bytes, a zero.
+        // After the version: the connection id, eight bytes, a zero.
         Some(end) => match version.get(end + 13) {
             Some(0) if version[..end].iter().all(|byte| (b' '..0x7f).contains(byte)) => {
                 Likeness::Yes
@@ -123,12 +123,12 @@ fn greeting_likeness(bytes: &[u8], whole: bool) -> Likeness {
     }
 }
 
-/// A query, or a statement prepared or executed.
+/// Recognises a query, or the preparation or execution of a statement.
 fn command_likeness(bytes: &[u8], whole: bool) -> Likeness {
     if bytes.get(3).is_some_and(|sequence| *sequence != 0) {
         return Likeness::No;
     }
-    // While it is too early to say, the length at least is a usual one.
+    // With too few bytes to decide, the length must at least be plausible.
     let early =
         if bytes.get(2).is_some_and(|high| *high != 0) { Likeness::No } else { partly(whole) };
     let Some((header, content)) = bytes.split_first_chunk::<4>() else { return early };
@@ -143,7 +143,7 @@ fn command_likeness(bytes: &[u8], whole: bool) -> Likeness {
             if rest.iter().any(|byte| *byte < b' ' && !byte.is_ascii_whitespace()) {
                 Likeness::No
             } else if command::begins_statement(&rest[..word]) || rest.starts_with(b"/*") {
-                // What was captured whole must be the whole packet.
+                // If all bytes were captured, they must be the whole packet.
                 if more && whole { Likeness::Maybe } else { Likeness::Yes }
             } else if (word == rest.len() || content == [0]) && more && word < 10 {
                 partly(whole)
@@ -151,9 +151,9 @@ fn command_likeness(bytes: &[u8], whole: bool) -> Likeness {
                 Likeness::No
             }
         }
-        // The statement's number, flags, and how often: always once.
+        // Statement id, flags, and the iteration count, which is always 1.
         command::STMT_EXECUTE => match content {
-            // Of the statement that was prepared just before: its answer comes first.
+            // Executes the statement prepared just before, whose response comes first.
             [0xff, 0xff, 0xff, 0xff, ..] => Likeness::No,
             _ if length < 10 => Likeness::No,
             [_, _, _, _, 0..=0x0f, 1, 0, 0, 0, ..] => Likeness::Yes,
@@ -164,13 +164,12 @@ fn command_likeness(bytes: &[u8], whole: bool) -> Likeness {
     }
 }
 
-/// What an OK or EOF packet says of the connection.
+/// The connection status in an OK or EOF packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status(u16);
 
 impl Status {
-    /// The status in an OK or EOF packet's content; `None` where not all of the
-    /// bytes up to it are there.
+    /// Reads the status of an OK or EOF packet; `None` if the bytes up to it are incomplete.
     pub(super) fn of(content: &[u8], length: u64) -> Option<Self> {
         let (kind, rest) = content.split_first()?;
         let at =
@@ -183,19 +182,19 @@ impl Status {
         self.0 & status::MORE_RESULTS != 0
     }
 
-    /// Whether the rows wait to be fetched.
+    /// Whether the rows are fetched later through a cursor.
     pub(super) const fn cursor_exists(self) -> bool {
         self.0 & status::CURSOR_EXISTS != 0
     }
 
-    /// Whether backslashes in strings are escapes.
+    /// Whether a backslash in a string is an escape character.
     pub(super) const fn escapes(self) -> bool {
         self.0 & status::NO_BACKSLASH_ESCAPES == 0
     }
 }
 
-/// Whether bytes whose borders are not known end with the packet that ends a
-/// result set, and no other result follows.
+/// Whether bytes with unknown packet boundaries end with the last packet of a result set, and no
+/// other result follows.
 pub(super) fn ends_result(bytes: &[u8]) -> bool {
     let ends = |length: usize| {
         let at = bytes.len().checked_sub(length + 4)?;
@@ -203,7 +202,7 @@ pub(super) fn ends_result(bytes: &[u8]) -> bool {
         if header[..3] != [length as u8, 0, 0] || *content.first()? != EOF {
             return None;
         }
-        // In the longer form rows and last id are 0.
+        // In the longer form, the row count and the last insert id are 0.
         if length == 7 && content[1..3] != [0, 0] {
             return None;
         }
@@ -212,14 +211,14 @@ pub(super) fn ends_result(bytes: &[u8]) -> bool {
     ends(5).or_else(|| ends(7)).unwrap_or(false)
 }
 
-/// Errors whose message names tables, columns, users and the like, and no
-/// values. The messages of all others lose what is in their quotes.
+/// Errors whose messages quote tables, columns, users and similar names, but no values. For all
+/// other errors, quoted text is removed.
 const NAMING_ERRORS: [u16; 25] = [
     1007, 1008, 1040, 1044, 1045, 1046, 1049, 1050, 1051, 1052, 1054, 1060, 1061, 1072, 1091, 1109,
     1136, 1142, 1146, 1205, 1213, 1305, 1364, 1451, 1452,
 ];
 
-/// The failure in an error packet: its number and its message.
+/// The failure in an error packet: number and message.
 pub(super) fn failure(content: &[u8]) -> (i32, Failure) {
     let code = content.get(1..3).map_or(0, |code| u16::from_le_bytes([code[0], code[1]]));
     let rest = content.get(3..).unwrap_or_default();
@@ -239,10 +238,10 @@ pub(super) fn failure(content: &[u8]) -> (i32, Failure) {
     (i32::from(code), Failure { kind, message })
 }
 
-/// SIGNAL and the like: the message is a procedure's own.
+/// SIGNAL and similar: the message is written by a stored procedure.
 const OWN_ERROR: u16 = 1644;
 
-/// The message without values. The name of a key stays.
+/// The message without values. Key names are kept.
 fn without_values(code: u16, message: &str) -> String {
     if code == OWN_ERROR {
         return own_words(message);

@@ -1,31 +1,30 @@
-//! Where a response is in what it may consist of (MySQL Source Code
-//! Documentation, "Command Response"). A result set's rows are told from its end
-//! by their first byte and length alone, so it is no matter whether the
-//! connection's opening was seen.
+//! The state of a response (MySQL Source Code Documentation, "Command Response"). The end of a
+//! result set is recognised only by the first byte and the length of a packet, so this works even
+//! if the connection setup was not seen.
 
 use super::command;
 use super::packet::{EOF, ERROR, LOCAL_INFILE, MAX_PACKET_BYTES, OK, Status};
 use super::values::integer;
 
-/// What answers the request.
+/// The kind of response that a request expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
     /// OK, an error, or result sets.
     Results,
-    /// A statement's number, and definitions.
+    /// A statement id and definitions.
     Prepared,
     /// Rows.
     Rows,
-    /// Definitions of columns.
+    /// Column definitions.
     Columns,
     /// One packet with text.
     Text,
-    /// That it is done, or an error.
+    /// OK or an error.
     Done,
 }
 
 impl Expected {
-    /// What answers this command.
+    /// The kind of response to this command.
     pub(super) const fn of(kind: u8) -> Self {
         match kind {
             command::STMT_PREPARE => Self::Prepared,
@@ -42,53 +41,52 @@ impl Expected {
     }
 }
 
-/// Where a response is.
+/// Read position in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Before its first packet.
+    /// Before the first packet.
     Before,
-    /// Before a further result of it.
+    /// Before another result of the response.
     Next,
-    /// In the definitions of a result's columns.
+    /// In the column definitions of a result.
     Columns { left: u64 },
-    /// Past them.
+    /// After the column definitions.
     AfterColumns,
-    /// In its rows.
+    /// In the rows.
     Rows { count: u64 },
     /// In the definitions of a prepared statement: parameters, then columns.
     Definitions { parameters: u16, columns: u16 },
-    /// Before the packet that ends such definitions.
+    /// Before the packet that ends these definitions.
     AfterDefinitions { columns: u16 },
 }
 
-/// What a packet is to its response.
+/// The role of a packet in its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// A part of it.
+    /// Part of the response.
     Part,
-    /// Its end, and the rows of its last result where there was one.
+    /// The end, with the row count of the last result, if any.
     End { rows: Option<u64> },
-    /// Its end: the request failed.
+    /// The end: the request failed.
     Error,
-    /// It asks for a file's content.
+    /// A request for the content of a file.
     File,
-    /// No packet of it.
+    /// The packet does not belong to the response.
     Malformed,
 }
 
-/// A response's packets, one after the other.
+/// Tracks the packets of a response.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) place: Place,
     expected: Expected,
     rows: Option<u64>,
-    /// Whether definitions are followed by a packet that ends them, where that
-    /// is known (CLIENT_DEPRECATE_EOF).
+    /// Whether an extra packet ends the definitions, if known (CLIENT_DEPRECATE_EOF).
     pub(super) ended_definitions: Option<bool>,
-    /// Whether result sets begin with a byte that says whether definitions
-    /// follow (CLIENT_OPTIONAL_RESULTSET_METADATA).
+    /// Whether result sets begin with a byte that says whether definitions follow
+    /// (CLIENT_OPTIONAL_RESULTSET_METADATA).
     pub(super) optional_metadata: bool,
-    /// The status last reported.
+    /// The last reported status.
     pub(super) status: Option<Status>,
 }
 
@@ -104,15 +102,14 @@ impl Reply {
         }
     }
 
-    /// Stands before a response.
+    /// Starts a new response.
     pub(super) const fn begin(&mut self, expected: Expected) {
         self.place = Place::Before;
         self.expected = expected;
         self.rows = None;
     }
 
-    /// Takes the next packet, by its content as far as it is there and its
-    /// length.
+    /// Handles the next packet, given the captured part of its content and its length.
     pub(super) fn packet(&mut self, content: &[u8], length: u64) -> Meaning {
         let Some(first) = content.first().copied() else { return Meaning::Malformed };
         match self.place {
@@ -151,7 +148,7 @@ impl Reply {
             }
             Place::Rows { count } => self.row(first, content, length, count),
             Place::Definitions { parameters: 0, .. } if first == EOF && length == 5 => {
-                // The parameters' end, where it was not known that there is one.
+                // This packet ends the parameters. It was unknown whether such a packet exists.
                 self.ended_definitions = Some(true);
                 Meaning::Part
             }
@@ -167,7 +164,7 @@ impl Reply {
     }
 
     fn error(&mut self, content: &[u8]) -> Meaning {
-        // MariaDB tells in such packets how far a long command has come.
+        // MariaDB reports the progress of a long command in such packets.
         if content.get(1..3) == Some(&[0xff, 0xff]) {
             return Meaning::Part;
         }
@@ -179,7 +176,7 @@ impl Reply {
         self.status = Status::of(content, length).or(self.status);
     }
 
-    /// A result is over; another may follow.
+    /// A result is complete; another one may follow.
     fn result_over(&mut self, content: &[u8], length: u64) -> Meaning {
         match Status::of(content, length) {
             Some(status) if status.more_results() => {
@@ -206,7 +203,7 @@ impl Reply {
                     _ => (None, content),
                 };
                 let Some((columns, rest)) = integer(counted) else { return Meaning::Malformed };
-                // MariaDB says after it whether definitions follow.
+                // MariaDB appends a byte that says whether definitions follow.
                 let follow = match (flag, rest) {
                     (Some(flag), []) => flag,
                     (None, []) => 1,
@@ -229,11 +226,11 @@ impl Reply {
     fn row(&mut self, first: u8, content: &[u8], length: u64, count: u64) -> Meaning {
         match first {
             ERROR => self.error(content),
-            // A row's first value of 16 MiB begins so, too.
+            // A row whose first value is at least 16 MiB begins with the same byte.
             EOF if length < MAX_PACKET_BYTES => {
                 let waits = Status::of(content, length).is_some_and(Status::cursor_exists);
                 self.rows = match self.expected {
-                    // The rows wait to be fetched.
+                    // The rows are fetched later.
                     Expected::Results if waits && count == 0 => None,
                     Expected::Columns => None,
                     _ => Some(count),
@@ -247,8 +244,7 @@ impl Reply {
         }
     }
 
-    /// "COM_STMT_PREPARE Response": the statement's number, its columns, its
-    /// parameters.
+    /// "COM_STMT_PREPARE Response": the statement id, the column count and the parameter count.
     fn prepared(&mut self, content: &[u8]) -> Meaning {
         let number = |at: usize| Some(u16::from_le_bytes(*content.get(at..)?.first_chunk()?));
         let (Some(columns), Some(parameters)) = (number(5), number(7)) else {

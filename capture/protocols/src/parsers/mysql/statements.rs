@@ -1,37 +1,37 @@
-//! The prepared statements of one connection, by number.
+//! Prepared statements of one connection, by statement id.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::formats::sql::Statement;
 
-/// Statements remembered at once; the oldest are forgotten.
+/// Maximum statements remembered; the oldest are dropped.
 const MAX_STATEMENTS: usize = 128;
 
-/// Stands for the statement last prepared (MariaDB, COM_STMT_EXECUTE).
+/// Refers to the statement prepared last (MariaDB, COM_STMT_EXECUTE).
 pub(super) const LAST: u32 = u32::MAX;
 
-/// What a connection has prepared.
+/// Prepared statements of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Statements {
     entries: VecDeque<(u32, Arc<Statement>)>,
-    /// The one whose preparation was asked for last.
+    /// The statement in the latest prepare request.
     last: Option<Arc<Statement>>,
     held_bytes: usize,
 }
 
 impl Statements {
-    /// A preparation is asked for.
+    /// The client asks to prepare a statement.
     pub(super) fn asked(&mut self, statement: &Arc<Statement>) {
         self.last = Some(Arc::clone(statement));
     }
 
-    /// One that is not known may have been prepared.
+    /// An unknown statement may have been prepared.
     pub(super) fn forget_last(&mut self) {
         self.last = None;
     }
 
-    /// A statement has got its number.
+    /// The server assigned an id to a statement.
     pub(super) fn put(&mut self, number: u32, statement: Arc<Statement>) {
         self.remove(number);
         if self.entries.len() >= MAX_STATEMENTS
@@ -47,7 +47,7 @@ impl Statements {
         if number == LAST {
             return self.last.as_ref();
         }
-        // The one just used is near the end.
+        // Search from the end, because recently used statements are there.
         let found = self.entries.iter().rev().find(|(known, _)| *known == number);
         found.map(|(_, statement)| statement)
     }

@@ -1,9 +1,9 @@
-//! Numbers and bits that packets are made of.
+//! Numbers and flags in packets.
 
-/// Before a query's text: no attributes, in one set.
+/// Precedes a query's text: no attributes, in one set.
 pub(super) const NO_ATTRIBUTES: &[u8] = &[0, 1];
 
-/// Bits of the capabilities that both sides tell each other.
+/// Capability bits that both sides exchange.
 pub(super) mod capability {
     pub(in super::super) const CONNECT_WITH_DB: u32 = 1 << 3;
     pub(in super::super) const COMPRESS: u32 = 1 << 5;
@@ -17,7 +17,7 @@ pub(super) mod capability {
     pub(in super::super) const QUERY_ATTRIBUTES: u32 = 1 << 27;
 }
 
-/// A length-encoded integer: its value and the bytes after it.
+/// Reads a length-encoded integer; returns the value and the remaining bytes.
 pub(super) fn integer(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     let size = match first {

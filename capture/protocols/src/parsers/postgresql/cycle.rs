@@ -1,4 +1,4 @@
-//! What one request to PostgreSQL asks for, message by message.
+//! The content of one PostgreSQL request, collected message by message.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -9,38 +9,37 @@ use super::message::UNTYPED;
 use super::statements::OwnStatement;
 use crate::sessions::{Request, Shared};
 
-/// Different statements of one request that are told apart; of further ones
-/// only the number is kept.
+/// Maximum distinct statements kept per request. Further statements are only counted.
 const MAX_DIFFERENT: usize = 8;
 
-/// What [`Cycle::describe`] adds at most.
+/// Maximum attributes that [`Cycle::describe`] adds.
 const MOST_ATTRIBUTES: usize = 6;
 
-/// What a request does of whose statement nothing is known.
+/// Operation of a request whose statement is unknown.
 pub(super) const EXECUTE: &str = "EXECUTE";
 
-/// Statements that only steer the transaction. Drivers send them along with the
-/// first statement that works, which is then what the request is about.
+/// Transaction control statements. Drivers send them together with the first real statement, and
+/// the request is named after that one.
 const STEERING: [&str; 7] = ["BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"];
 
-/// A request that is being put together.
+/// A request that is being collected.
 #[derive(Debug)]
 pub(super) struct Cycle {
-    /// The type of its first message.
+    /// Type of the first message.
     first: u8,
     parsed: Option<Arc<OwnStatement>>,
-    /// Different statements executed, in order; `None` for one not known.
+    /// Distinct executed statements, in order; `None` for an unknown statement.
     executed: Vec<Option<Arc<OwnStatement>>>,
-    /// How many of the executions only steered the transaction.
+    /// Number of executions that were only transaction control.
     steered: u32,
     bound: Option<Arc<OwnStatement>>,
     executions: u32,
-    /// It says more than was described.
+    /// The content has changed since it was described.
     pub(super) changed: bool,
 }
 
 impl Cycle {
-    /// A request that begins with a message of this type.
+    /// Creates a request whose first message has this type.
     pub(super) const fn of(first: u8) -> Self {
         Self {
             first,
@@ -53,26 +52,26 @@ impl Cycle {
         }
     }
 
-    /// A simple query.
+    /// Creates a simple query.
     pub(super) fn query(statement: Arc<OwnStatement>) -> Self {
         let mut cycle = Self::of(b'Q');
         cycle.add(Some(statement));
         cycle
     }
 
-    /// Parse.
+    /// Adds a Parse message.
     pub(super) fn parse(&mut self, statement: Arc<OwnStatement>) {
         self.parsed = Some(statement);
         self.changed = true;
     }
 
-    /// Bind of a statement that may not be known.
+    /// Adds a Bind message for a statement that may be unknown.
     pub(super) fn bind(&mut self, statement: Option<Arc<OwnStatement>>) {
         self.bound = statement;
         self.changed = true;
     }
 
-    /// Execute of a portal whose statement may not be known.
+    /// Adds an Execute message for a portal whose statement may be unknown.
     pub(super) fn execute(&mut self, portal: Option<Arc<OwnStatement>>) {
         self.add(self.bound.clone().or(portal));
     }
@@ -86,14 +85,14 @@ impl Cycle {
         }
     }
 
-    /// The rest of the request was not seen.
+    /// Assumes an execution, because the rest of the request was missed.
     pub(super) fn assume_executed(&mut self) {
         if self.executions == 0 {
             self.add(self.bound.clone().or_else(|| self.parsed.clone()));
         }
     }
 
-    /// What it does as a whole: the operation, its summary, and how large a batch it is.
+    /// The request as a whole: operation, summary and batch size.
     fn deed(&self) -> Deed<'_> {
         let mut working = self.executed.iter().filter(|statement| !steers(statement));
         let first = working.next().or_else(|| self.executed.first()).and_then(Option::as_ref);
@@ -123,7 +122,7 @@ impl Cycle {
         } else if batch_size > 1 && mixed {
             ("BATCH".into(), "BATCH".into())
         } else if batch_size > 1 {
-            // OpenTelemetry: BATCH, and the operation where all are the same.
+            // OpenTelemetry: BATCH, followed by the operation if all are the same.
             (format!("BATCH {name}").into(), format!("BATCH {summary}").into())
         } else {
             (name.into(), summary.into())
@@ -135,29 +134,28 @@ impl Cycle {
         self.executions == 0 && self.parsed.is_some()
     }
 
-    /// Whether its [`Self::summary`] is [`EXECUTE`], as it is after a Bind at its beginning.
+    /// Whether [`Self::summary`] is [`EXECUTE`], as it is for a request that begins with Bind.
     pub(super) const fn is_execution(&self) -> bool {
         self.first == b'B' && self.parsed.is_none() && self.executions == 0
     }
 
-    /// Whether it begins with a Sync, and so is nothing else.
+    /// Whether the request begins with Sync and therefore consists only of it.
     pub(super) const fn is_sync(&self) -> bool {
         self.first == b'S'
     }
 
-    /// Whether its first message ends it.
+    /// Whether the first message is the whole request.
     pub(super) const fn is_whole(&self) -> bool {
         matches!(self.first, b'Q' | b'F' | b'S')
     }
 
-    /// What is known of it, in few words.
+    /// A short summary of what is known.
     pub(super) fn summary(&self) -> String {
         self.deed().summary.into_owned()
     }
 
-    /// What a request says that does this, where that is to execute one statement and others
-    /// may do so, too; `unknown` is what those of one connection say whose statement is not
-    /// known. With it, whether it was put together only now.
+    /// Shared content for requests that only execute one statement. `unknown` is the connection's
+    /// shared content for an unknown statement. Also returns whether the content was newly built.
     pub(super) fn alone<'a>(
         &'a self,
         database: Option<&str>,
@@ -166,7 +164,7 @@ impl Cycle {
         let ([statement], 1) = (self.executed.as_slice(), self.executions) else {
             return None;
         };
-        // The statement of a simple query has no name by which it could come again.
+        // A simple query has no statement name, so it cannot be referred to again.
         if self.first == b'Q' {
             return None;
         }
@@ -180,7 +178,7 @@ impl Cycle {
         Some((request, new))
     }
 
-    /// Writes what is known into a request.
+    /// Writes what is known to the request.
     pub(super) fn describe(&self, database: Option<&str>, request: &mut Request) {
         let Deed { name, summary, batch_size } = self.deed();
         let attributes = &mut request.attributes;
@@ -195,7 +193,7 @@ impl Cycle {
             add("db.operation.batch.size", i64::from(batch_size).into());
         }
         add("db.operation.name", name.as_ref().into());
-        // OpenTelemetry: the texts of a batch in one, between semicolons.
+        // OpenTelemetry: the statements of a batch are joined with semicolons.
         let texts: Vec<&str> = if self.prepares() {
             self.parsed.iter().map(|statement| statement.text.as_str()).collect()
         } else {
@@ -214,7 +212,7 @@ impl Cycle {
 struct Deed<'a> {
     name: Cow<'a, str>,
     summary: Cow<'a, str>,
-    /// Executions, without those that only steer the transaction if others work.
+    /// Number of executions. Transaction control is not counted if there are other statements.
     batch_size: u32,
 }
 

@@ -1,17 +1,17 @@
-//! Framing of PostgreSQL's protocol 3 (PostgreSQL documentation, "Message
-//! Flow" and "Message Formats"): a type byte, a length that counts itself,
-//! content. The first message of a connection has no type.
+//! Message framing of PostgreSQL protocol 3 (PostgreSQL documentation, "Message Flow" and "Message
+//! Formats"): a type byte, a length that includes itself, and content. The first message of a
+//! connection has no type byte.
 
 use std::borrow::Cow;
 
 use crate::bytes::{Input, Mark, Side};
 use crate::parser::Likeness;
 
-/// Bytes of a message's content that are kept: SQL texts are longest.
+/// Maximum bytes kept of a message's content. SQL texts are the longest.
 pub(super) const MAX_CONTENT_BYTES: usize = 4096;
-/// A message longer than PostgreSQL's own bound on values is none.
+/// Maximum message length: PostgreSQL's own limit on values.
 const MAX_LENGTH: u32 = 1 << 30;
-/// Longest startup message that PostgreSQL takes.
+/// Maximum length of a startup message that PostgreSQL accepts.
 const MAX_STARTUP_BYTES: u32 = 10_000;
 
 /// Code of the startup message in version 3.0; the minor version may differ.
@@ -20,13 +20,13 @@ const CANCEL: u32 = 80_877_102;
 const TLS: u32 = 80_877_103;
 const GSSAPI: u32 = 80_877_104;
 
-/// Stands for the type of the messages that have none.
+/// Type used for messages without a type byte.
 pub(super) const UNTYPED: u8 = 0;
 
 const FRONTEND: Kinds = Kinds::of(b"QPBEDCSHFXpdcf");
 const BACKEND: Kinds = Kinds::of(b"RSKZTDC123nNEAIstGHWVdcv");
 
-/// Types of messages, a bit each: they are letters and digits of ASCII.
+/// A set of message types, one bit for each. Types are ASCII letters and digits.
 struct Kinds(u128);
 
 impl Kinds {
@@ -44,18 +44,18 @@ impl Kinds {
     }
 }
 
-/// What a message without type asks for.
+/// The purpose of a message without a type byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// A session.
+    /// Starts a session.
     Startup,
-    /// Encryption, by TLS or GSSAPI.
+    /// Requests encryption by TLS or GSSAPI.
     Encryption,
-    /// That another connection's query be cancelled.
+    /// Cancels a query of another connection.
     Cancel,
 }
 
-/// What the code of a message without type asks for.
+/// The purpose for the code of a message without a type byte.
 pub(super) fn opening(code: u32) -> Option<Opening> {
     match code {
         TLS | GSSAPI => Some(Opening::Encryption),
@@ -69,7 +69,7 @@ fn length_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// Whether a header may be a message's of this side.
+/// Whether this can be a message header of this side.
 fn is_header(side: Side, kind: u8, length: u32) -> bool {
     match (side, kind) {
         (Side::Request, UNTYPED) => (8..=MAX_STARTUP_BYTES).contains(&length),
@@ -78,7 +78,7 @@ fn is_header(side: Side, kind: u8, length: u32) -> bool {
     }
 }
 
-/// Whether bytes look like the beginning of a message.
+/// Whether bytes look like the start of a message.
 pub(crate) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
     let partly = if whole { Likeness::Maybe } else { Likeness::No };
     let Some(kind) = bytes.first() else { return partly };
@@ -95,7 +95,7 @@ pub(crate) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
             _ => Likeness::No,
         };
     }
-    // Which messages may come first in what is seen of a connection.
+    // Message types that may be the first ones seen of a connection.
     let may_begin: &[u8] = match side {
         Side::Request => b"QPBS",
         Side::Response => b"RSKZTDC123nNEIstGHWv",
@@ -106,7 +106,7 @@ pub(crate) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
     if bytes.len() < 5 {
         return partly;
     }
-    // The messages that can be seen must follow each other.
+    // The captured messages must follow each other without gaps.
     let mut at = 0;
     while let (Some(kind), Some(length)) = (bytes.get(at), length_at(bytes, at + 1)) {
         let content = bytes.get(at + 5..).unwrap_or_default();
@@ -118,7 +118,7 @@ pub(crate) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
             }
             (Side::Response, b'Z') => length == 5,
             (Side::Response, b'1' | b'2' | b'3' | b'n' | b's' | b'I') => length == 4,
-            // The kinds of authentication are numbered from 0.
+            // Authentication types are numbered from 0.
             (Side::Response, b'R') => {
                 length >= 8 && length_at(content, 0).is_none_or(|kind| kind < 32)
             }
@@ -129,13 +129,13 @@ pub(crate) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
             (Side::Response, b'G' | b'H' | b'W') => {
                 length >= 7 && content.first().is_none_or(|format| *format <= 1)
             }
-            // So many values or columns, each of which takes some bytes.
+            // The number of values or columns; each takes some bytes.
             (Side::Response, b'D' | b'T') => {
                 let each = if *kind == b'D' { 4 } else { 19 };
                 let count = content.first_chunk().map_or(0, |count| u16::from_be_bytes(*count));
                 length >= 6 + each * u32::from(count)
             }
-            // A severity, by its letter.
+            // A severity field, identified by its letter.
             (Side::Response, b'E' | b'N') => {
                 length > 4 && content.first().is_none_or(|field| matches!(field, b'S' | b'V'))
             }
@@ -152,41 +152,41 @@ pub(crate) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
 /// A complete message.
 #[derive(Debug)]
 pub(super) struct Message<'a> {
-    /// Its type.
+    /// Message type.
     pub(super) kind: u8,
-    /// Its content's beginning, as far as it was captured and is kept.
+    /// The start of the content, as far as it is captured and kept.
     pub(super) content: Cow<'a, [u8]>,
-    /// Of its first byte.
+    /// Mark of the first byte.
     pub(super) start: Mark,
 }
 
-/// What came of reading.
+/// Result of reading.
 #[derive(Debug)]
 pub(super) enum Step<'a> {
-    /// More is needed.
+    /// More bytes are needed.
     More,
-    /// A message has begun whose end is not there yet: its type, and its first byte's mark.
+    /// A message has begun and is incomplete: its type, and the mark of its first byte.
     Begun(u8, Mark),
     /// A message is complete.
     Complete(Message<'a>),
     /// Bytes were missed where a message begins.
     Unseen,
-    /// No message.
+    /// The bytes are no message.
     Malformed,
 }
 
-/// One side's messages.
+/// Messages of one side.
 #[derive(Debug)]
 pub(super) struct Reader {
     side: Side,
     header: Vec<u8>,
     content: Vec<u8>,
-    /// Of the message being read.
+    /// Type and start of the message being read.
     message: Option<(u8, Mark)>,
     start: Option<Mark>,
-    /// Bytes of the content that are left.
+    /// Number of content bytes left.
     remaining: u64,
-    /// Whether a message must begin with the next byte.
+    /// Whether the next byte must begin a message.
     pub(super) in_step: bool,
 }
 
@@ -203,17 +203,17 @@ impl Reader {
         }
     }
 
-    /// Whether it is between two messages.
+    /// Whether the reader stands between two messages.
     pub(super) const fn is_between(&self) -> bool {
         self.start.is_none()
     }
 
-    /// The first byte of the message being read.
+    /// Mark of the first byte of the message being read.
     pub(super) const fn start(&self) -> Option<Mark> {
         self.start
     }
 
-    /// Whether a message without content waits to be completed.
+    /// Whether a message without content is due to be completed.
     pub(super) const fn is_due(&self) -> bool {
         self.message.is_some() && self.remaining == 0
     }
@@ -222,7 +222,7 @@ impl Reader {
         self.header.capacity() + self.content.capacity()
     }
 
-    /// Forgets the message being read.
+    /// Drops the message being read.
     pub(super) fn reset(&mut self) {
         *self = Self::new(self.side);
     }
@@ -238,7 +238,8 @@ impl Reader {
         self.read_part(input)
     }
 
-    /// The next message, where it lies there as a whole: nearly always it does.
+    /// Fast path: returns the next message if the input contains all of it, which is nearly always
+    /// the case.
     fn whole<'a>(&self, input: &mut Input<'a>) -> Option<Message<'a>> {
         let (kind, length) = (*input.bytes.first()?, length_at(input.bytes, 1)?);
         let untyped = (self.side, kind) == (Side::Request, UNTYPED);
@@ -295,7 +296,7 @@ impl Reader {
     }
 }
 
-/// Whether anything is read of such messages; the others are passed over.
+/// Whether the content of such messages is read. Other messages are skipped.
 fn keeps_content(side: Side, kind: u8) -> bool {
     match side {
         Side::Request => matches!(kind, UNTYPED | b'Q' | b'P' | b'B' | b'E' | b'C'),
@@ -303,8 +304,7 @@ fn keeps_content(side: Side, kind: u8) -> bool {
     }
 }
 
-/// The next text in a message: up to a zero byte, or to the end of what was
-/// captured.
+/// Reads the next text in a message, up to a zero byte or to the end of the captured bytes.
 pub(super) fn text<'a>(content: &mut &'a [u8]) -> &'a [u8] {
     match memchr::memchr(0, content) {
         Some(end) => {

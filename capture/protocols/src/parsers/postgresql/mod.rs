@@ -1,8 +1,7 @@
-//! PostgreSQL's protocol 3. A request is what goes up to a point at which the
-//! server says that it is ready again: one simple query, or the messages of
-//! the extended protocol up to Sync. Its response begins with the first
-//! message that answers it, not with one that the server may send at any time,
-//! so both sides of a connection name the same byte.
+//! PostgreSQL protocol 3. A request extends to the point where the server reports ready again: one
+//! simple query, or the messages of the extended protocol up to Sync. The response begins with the
+//! first message that answers the request. Messages that the server may send at any time do not
+//! count, so that both sides of a connection name the same first byte.
 
 mod cycle;
 mod message;
@@ -23,13 +22,13 @@ use crate::parser::{Known, Outcome, Protocol};
 use crate::redaction::{self, own_words, without_quoted};
 use crate::sessions::{Answer, Conversation, Exchange, Failure, Request, Shared, Tag};
 
-/// PostgreSQL, to whoever tells protocols apart.
+/// PostgreSQL in the protocol table.
 pub(crate) const KNOWN: Known =
     Known { name: "postgresql", recognise, parser: |_| Box::new(Postgresql::new()) };
 
-/// What a request says of which only a Bind was read yet.
+/// Content of a request of which only a Bind was read yet.
 static EXECUTION: LazyLock<Shared<Request>> = LazyLock::new(|| Request::new(EXECUTE).into());
-/// How many rows an answer has.
+/// Attribute with the number of rows in a response.
 const RETURNED_ROWS: &str = "db.response.returned_rows";
 /// ReadyForQuery, up to the transaction status.
 const READY: [u8; 5] = [b'Z', 0, 0, 0, 5];
@@ -49,20 +48,22 @@ pub(super) struct Postgresql {
     backend_lost: bool,
     /// The request that is being sent.
     cycle: Option<Cycle>,
-    /// It is to be answered as far as it was sent, and ends there unless it goes on before.
+    /// The client asked for a response to what was sent so far. The request ends there unless it
+    /// continues before the response.
     flushed: bool,
-    /// What the server still owes.
+    /// The responses that the server still has to send.
     pending: Pending,
-    /// Its messages are read anew from the next turn on, once it is ready again.
+    /// Pairing is lost. The server's messages are read again from the next turn on, once it is
+    /// ready.
     out_of_step: Option<Ready>,
-    /// It was ready before the request to be so was reported.
+    /// The server's ReadyForQuery was seen before the request for it was reported.
     ready_early: bool,
     statements: Statements,
     database: Option<String>,
-    /// What its requests say that execute one statement which is not known: it was prepared
-    /// before anybody looked.
+    /// Shared content of requests that execute one unknown statement, prepared before tracing
+    /// began.
     unknown: OnceLock<Shared<Request>>,
-    /// The last answer of rows, and how many.
+    /// The last response with rows, and its row count.
     returned: Option<(i64, Shared<Answer>)>,
     strikes: Strikes,
 }
@@ -87,7 +88,7 @@ impl Postgresql {
         }
     }
 
-    /// Whether a message is complete that has not been looked at.
+    /// Whether there is a complete message that was not handled yet.
     const fn is_due(&self, side: Side) -> bool {
         match side {
             Side::Request => !self.frontend_lost && self.frontend.is_due(),
@@ -105,8 +106,8 @@ impl Postgresql {
             return Outcome::Read;
         }
         if input.missed && !self.frontend.is_between() {
-            // That more is missing is seen only with a later request: the response
-            // to this one may have come and gone.
+            // A gap only shows up with a later request. The response to this one may have come
+            // already.
             input.skip_all();
             conversation.counters.framing_lost += 1;
             self.lose_frontend(conversation);
@@ -130,7 +131,7 @@ impl Postgresql {
     fn lose_frontend(&mut self, conversation: &mut Conversation<'_>) {
         self.frontend.reset();
         self.frontend_lost = true;
-        // What was not seen of the request will hardly have been nothing.
+        // The missed part of the request most likely contained an execution.
         if let Some(mut cycle) = self.cycle.take() {
             cycle.assume_executed();
             self.describe(&cycle, conversation);
@@ -139,7 +140,8 @@ impl Postgresql {
         self.flushed = false;
     }
 
-    /// Takes note of bytes where a message was `expected`.
+    /// Counts bytes that did not form a message. `expected` is true if a message had to begin
+    /// there.
     fn strike(&mut self, expected: bool, conversation: &mut Conversation<'_>) -> Outcome {
         match expected {
             true => self.strikes.strike(conversation.counters),
@@ -160,7 +162,7 @@ impl Postgresql {
         }
     }
 
-    /// Says of the request that is being sent what has been learnt of it.
+    /// Updates the request that is being sent with what is newly known.
     fn describe_changes(&mut self, conversation: &mut Conversation<'_>) {
         if let Some(mut cycle) = self.cycle.take_if(|cycle| cycle.changed) {
             self.describe(&cycle, conversation);
@@ -230,20 +232,20 @@ impl Postgresql {
                 conversation.request_reached(end);
                 self.flush(conversation);
             }
-            // Data and end of a COPY: part of the request that they belong to.
+            // Data or end of a COPY: part of the request that they belong to.
             b'd' => conversation.request_reached(end),
             b'c' | b'f' => {
                 conversation.request_reached(end);
                 self.pending.copied();
             }
-            // Terminate and passwords are answered by nobody here.
+            // Terminate and passwords get no response here.
             _ => {}
         }
         Outcome::Read
     }
 
     fn begin(&mut self, cycle: Cycle, start: Mark, end: Mark, conversation: &mut Conversation<'_>) {
-        // Alone it only asks whether the server is ready.
+        // A Sync alone only asks whether the server is ready.
         let silent = cycle.is_sync();
         let request = if cycle.is_execution() {
             debug_assert_eq!(cycle.summary(), EXECUTE, "what both say");
@@ -258,14 +260,14 @@ impl Postgresql {
         }
         conversation.open(start, end, request);
         if conversation.uploading().is_none() {
-            // There are too many open.
+            // Too many requests are open.
             self.pending.clear();
             return;
         }
         self.cycle = Some(cycle);
     }
 
-    /// A message of the request that is being sent is answered so.
+    /// Records that a message of the request being sent expects this response.
     fn sent(&mut self, due: Due, done: Done, conversation: &mut Conversation<'_>) {
         if self.cycle.is_none() {
             return;
@@ -287,7 +289,7 @@ impl Postgresql {
         {
             conversation.end_response();
         } else if !self.pending.push(due, done, last) {
-            // Something before it has failed, so the server does not even look at it.
+            // An earlier message has failed, so the server skips this one.
             pass_over(conversation.uploading());
             if last {
                 self.describe_changes(conversation);
@@ -296,15 +298,15 @@ impl Postgresql {
         }
     }
 
-    /// All of the request has been sent.
+    /// The request has been sent completely.
     fn end_sending(&mut self, conversation: &mut Conversation<'_>) {
         self.describe_changes(conversation);
         self.cycle = None;
         self.flushed = false;
     }
 
-    /// The server is to answer what it was sent so far, without being ready for anything else
-    /// then. Mostly that is waited for, and what is sent next is another request.
+    /// The client sends Flush: the server responds to what was sent so far, without ReadyForQuery.
+    /// Clients mostly wait for that, and what they send next is a new request.
     fn flush(&mut self, conversation: &mut Conversation<'_>) {
         if self.cycle.is_none() {
             return;
@@ -317,11 +319,11 @@ impl Postgresql {
         }
     }
 
-    /// What is sent next is another request, so what was sent is one, without a Sync.
+    /// A new request begins, so the messages before it form a request without Sync.
     fn end_unsynced(&mut self, conversation: &mut Conversation<'_>) {
         if self.cycle.is_some() {
             self.end_sending(conversation);
-            // All of it is answered, or passed over.
+            // All messages of the request are answered or skipped.
             if !self.pending.close() && !conversation.end_unanswered() {
                 conversation.end_response();
             }
@@ -336,7 +338,7 @@ impl Postgresql {
         end: Mark,
         conversation: &mut Conversation<'_>,
     ) {
-        // Who goes on before the answers to what was flushed are there did not wait for them.
+        // A client that continues before the response to its Flush did not wait for it.
         self.flushed = false;
         match self.cycle.take() {
             Some(mut cycle) => {
@@ -359,7 +361,7 @@ impl Postgresql {
         conversation: &mut Conversation<'_>,
     ) -> Outcome {
         let code = message.content.first_chunk::<4>().map(|code| u32::from_be_bytes(*code));
-        // It is shown only if it fails, as the connecting that it is.
+        // This request stands for the connection attempt and is shown only if it fails.
         let mut request = Request { silent: true, ..Request::new("CONNECT") };
         let mut due = Due::Session;
         match code.and_then(opening) {
@@ -375,7 +377,7 @@ impl Postgresql {
                         _ => {}
                     }
                 }
-                // PostgreSQL takes the user's name for the database's.
+                // By default, PostgreSQL uses the user name as the database name.
                 let database = database.or(user).filter(|name| !name.is_empty());
                 self.database = database.map(|name| redaction::owned(name, redaction::keyed_name));
                 Cycle::of(UNTYPED).describe(self.database.as_deref(), &mut request);
@@ -392,7 +394,7 @@ impl Postgresql {
         Outcome::Read
     }
 
-    /// The one byte that answers a request for encryption.
+    /// Handles the one-byte response to a request for encryption.
     fn encryption_answer(
         &mut self,
         input: &mut Input<'_>,
@@ -435,7 +437,7 @@ impl Postgresql {
             return Outcome::Read;
         }
         if input.missed && !self.backend.is_between() {
-            // The beginning of this message may be an older response's.
+            // The start of this message may belong to an older response.
             input.skip_all();
             self.give_up(conversation);
             conversation.counters.framing_lost += 1;
@@ -474,7 +476,7 @@ impl Postgresql {
                 Outcome::Read
             }
             Step::Malformed => {
-                // Whose it was, and whose the next is, is not known.
+                // Neither this message nor the next one can be paired.
                 self.give_up(conversation);
                 self.lose_backend();
                 self.strike(was_in_step, conversation)
@@ -482,7 +484,7 @@ impl Postgresql {
         }
     }
 
-    /// The answer that so many rows are: the last one that was, where it had as many.
+    /// The response with this row count. Reuses the last one if the count is the same.
     fn returned(&mut self, rows: i64) -> Shared<Answer> {
         match &self.returned {
             Some((count, answer)) if *count == rows => answer.clone(),
@@ -500,7 +502,7 @@ impl Postgresql {
         self.backend_lost = true;
     }
 
-    /// Nobody can tell any more which answer is whose.
+    /// Abandons all open requests, because responses can no longer be paired.
     fn give_up(&mut self, conversation: &mut Conversation<'_>) {
         conversation.abandon();
         self.pending.clear();
@@ -509,7 +511,7 @@ impl Postgresql {
         self.ready_early = false;
     }
 
-    /// The response whose borders were lost is over.
+    /// Ends the response whose boundaries were lost.
     fn end_lost_response(&mut self, conversation: &mut Conversation<'_>) {
         conversation.end_lost_response();
         if conversation.is_empty() {
@@ -561,7 +563,7 @@ impl Postgresql {
             Verdict::Orphan if message.kind == b'Z' && self.cycle.is_some() => {
                 self.ready_early = true;
             }
-            // Before it hangs up, a server says why, also to who asks nothing.
+            // Before it disconnects, a server gives a reason, even without a request.
             Verdict::Orphan => {
                 conversation.counters.orphan_responses += u64::from(message.kind == b'Z')
             }
@@ -576,13 +578,13 @@ impl Postgresql {
             }
         }
         if self.flushed && !self.pending.awaits_sent() && !self.pending.skips() {
-            // All is answered that was to be.
+            // Every message of the request that needs a response has one.
             self.end_sending(conversation);
             conversation.end_response();
         }
     }
 
-    /// Takes note of what an answer says.
+    /// Records the content of a response message.
     fn answered(&mut self, message: &Message<'_>, conversation: &mut Conversation<'_>) {
         match message.kind {
             b'E' => {
@@ -614,12 +616,12 @@ impl Postgresql {
     }
 }
 
-/// With which word the server says that it has done this.
+/// The completion tag expected for this statement.
 fn done(statement: &OwnStatement) -> Done {
     Done::of(&statement.summary.operation)
 }
 
-/// What is sent after a failure is passed over up to the next Sync.
+/// Marks messages sent after a failure, which the server skips up to the next Sync.
 fn pass_over(exchange: Option<&mut Exchange>) {
     if let Some(exchange) = exchange
         && exchange.answer.failure.is_none()
@@ -632,31 +634,31 @@ fn pass_over(exchange: Option<&mut Exchange>) {
     }
 }
 
-/// Whether such a message of the server's is part of an answer: notices, parameters and
-/// notifications come when they like.
+/// Whether such a server message is part of a response. Notices, parameters and notifications may
+/// come at any time.
 const fn answers(kind: u8) -> bool {
     !matches!(kind, b'N' | b'S' | b'A')
 }
 
-/// Rows in the tag of a command that returns rows: `SELECT 5`, `FETCH 5`.
+/// The row count in the completion tag of a command that returns rows: `SELECT 5`, `FETCH 5`.
 fn returned_rows(tag: &[u8]) -> Option<i64> {
     let tag = std::str::from_utf8(tag).ok()?.trim_end_matches('\0');
     let (command, rows) = tag.split_once(' ')?;
     matches!(command, "SELECT" | "FETCH").then(|| rows.parse().ok())?
 }
 
-/// SQLSTATEs whose messages name tables, columns, roles and the like in their quotes, and no
-/// values; a class stands for all of its own.
+/// SQLSTATEs whose messages quote tables, columns, roles and similar names, but no values. A class
+/// stands for all its codes.
 const NAMING_ERRORS: [&str; 31] = [
     "08", "23502", "23503", "23505", "23514", "23P01", "25", "26", "28", "2B", "34", "3D", "3F",
     "40", "42501", "42602", "42701", "42702", "42703", "42704", "42710", "42712", "42723", "42803",
     "42804", "42883", "42P", "53", "55", "57", "58",
 ];
-/// Classes of errors that functions raise, and those by which clients give up: the message is
-/// their own.
+/// Error classes raised by functions, and the code for cancelled queries: the message may be
+/// user-defined.
 const OWN_ERRORS: [&str; 3] = ["P0", "HV", "57014"];
 
-/// A message without values.
+/// Removes values from a message.
 fn without_values(code: &str, message: String) -> String {
     let is = |list: &[&str]| list.iter().any(|class| code.starts_with(class));
     if is(&OWN_ERRORS) || !KNOWN_CLASSES.iter().any(|class| code.starts_with(class)) {
@@ -668,15 +670,15 @@ fn without_values(code: &str, message: String) -> String {
     }
 }
 
-/// Classes of the server's own errors (PostgreSQL documentation, appendix A); functions may
-/// raise others.
+/// Classes of the server's own errors (PostgreSQL documentation, appendix A). Functions may raise
+/// others.
 const KNOWN_CLASSES: [&str; 38] = [
     "08", "09", "0A", "0B", "0F", "0L", "0P", "0Z", "10", "20", "21", "22", "23", "24", "25", "26",
     "27", "28", "2B", "2D", "2F", "34", "38", "39", "3B", "3D", "3F", "40", "42", "44", "53", "54",
     "55", "57", "58", "72", "F0", "XX",
 ];
 
-/// The failure in an ErrorResponse: its SQLSTATE and its message.
+/// The failure in an ErrorResponse: SQLSTATE and message.
 fn failure(mut fields: &[u8]) -> Failure {
     let (mut code, mut message) = (String::new(), String::new());
     while let Some((kind, rest)) = fields.split_first().filter(|(kind, _)| **kind != 0) {
@@ -726,8 +728,7 @@ impl Protocol for Postgresql {
                     self.end_lost_response(conversation);
                 }
                 if std::mem::take(&mut self.frontend_lost) {
-                    // Requests were missed: whose the next response is, is not
-                    // known.
+                    // Requests were missed, so the next response cannot be paired.
                     self.give_up(conversation);
                     conversation.counters.resynchronised += 1;
                 }

@@ -1,57 +1,57 @@
-//! What the server still owes: an answer for each message of the client's, in their order
-//! (PostgreSQL documentation, "Message Flow"). So an answer is known to be that of a message,
-//! and where it cannot be, the connection has lost step.
+//! The responses that the server still has to send: one for each client message, in order
+//! (PostgreSQL documentation, "Message Flow"). This assigns each response to a message. A response
+//! that does not fit shows that pairing has lost step.
 
 use std::collections::VecDeque;
 
-/// Answers that may be due at once.
+/// Maximum responses due at once.
 const MAX_DUE: usize = 1 << 16;
 
-/// What a message of the client's is answered by.
+/// The response that a client message expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
-    /// The first message: authentication and what follows, up to ReadyForQuery.
+    /// To the startup message: authentication and what follows, up to ReadyForQuery.
     Session,
-    /// The wish for encryption: one byte, or an error.
+    /// To a request for encryption: one byte, or an error.
     Encryption,
-    /// A simple query: results, up to ReadyForQuery.
+    /// To a simple query: results, up to ReadyForQuery.
     Query,
-    /// A function call: its result, and ReadyForQuery.
+    /// To a function call: its result, and ReadyForQuery.
     Call,
-    /// Of the extended protocol.
+    /// To Parse, in the extended protocol.
     Parse,
-    /// Likewise.
+    /// To Bind.
     Bind,
-    /// Likewise.
+    /// To Describe.
     Describe,
-    /// Likewise: rows, or a COPY.
+    /// To Execute: rows, or a COPY.
     Execute,
-    /// Likewise.
+    /// To Close.
     Close,
-    /// ReadyForQuery.
+    /// To Sync: ReadyForQuery.
     Sync,
-    /// Nothing: the end of a COPY's data, or a Sync before it.
+    /// No response: the end of a COPY's data, or a Sync before it.
     Nothing,
-    /// What was sent was not seen: anything, up to ReadyForQuery.
+    /// The message was not seen: anything up to ReadyForQuery.
     Anything,
 }
 
-/// With which word the server says that a statement is done.
+/// The completion tag that a statement expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Done {
-    /// With any.
+    /// Any tag.
     Any,
-    /// With the one of this place in [`SAME`].
+    /// The tag with this index in [`SAME`].
     With(u8),
-    /// With COMMIT, or with ROLLBACK where the transaction had failed.
+    /// COMMIT, or ROLLBACK if the transaction had failed.
     Ended,
 }
 
-/// Statements that are done with the word with which they begin.
+/// Statements whose completion tag begins with their own first word.
 const SAME: [&str; 6] = ["SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "ROLLBACK"];
 
 impl Done {
-    /// That of a statement whose first word this is.
+    /// The tag for a statement that begins with this word.
     pub(super) fn of(operation: &str) -> Self {
         match SAME.iter().position(|same| *same == operation) {
             Some(place) => Self::With(place as u8),
@@ -74,48 +74,48 @@ impl Done {
 struct Entry {
     due: Due,
     done: Done,
-    /// With it, its request is answered.
+    /// This response completes its request.
     last: bool,
 }
 
-/// What an answer is.
+/// The role of a server message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Part of the oldest request's.
+    /// Part of the response to the oldest request.
     Part,
-    /// The last part of it. So many requests are over: Syncs that nothing answers may follow.
+    /// The last part of that response. The number of completed requests includes Syncs that get no
+    /// response.
     Last(usize),
-    /// An error: the oldest request has failed, and what follows up to the next Sync is not
-    /// executed.
+    /// An error: the oldest request has failed, and messages up to the next Sync are not executed.
     Failed {
-        /// So many requests are over with it; 0: the oldest is not yet.
+        /// Number of requests that end with the error; 0 if the oldest one continues.
         over: usize,
-        /// Part of the one after these is not executed either.
+        /// Whether part of the next request is not executed either.
         cut: bool,
     },
-    /// Nobody's: nothing is due.
+    /// No response is due.
     Orphan,
-    /// It cannot be what is due.
+    /// The message cannot be the response that is due.
     OutOfStep,
 }
 
-/// What is due on one connection.
+/// The responses due on one connection.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     entries: VecDeque<Entry>,
-    /// How many of the last ones are of the request that is being sent.
+    /// Number of responses, at the end of the queue, that belong to the request being sent.
     sending: usize,
-    /// The oldest, a simple query or the like, has failed.
+    /// The oldest request, a simple query or similar, has failed.
     failed: bool,
-    /// The server passes over everything up to the next Sync.
+    /// The server skips all messages up to the next Sync.
     skips: bool,
-    /// It takes the data of a COPY, and passes over Sync.
+    /// The server receives COPY data and ignores Sync.
     copies: bool,
 }
 
 impl Pending {
-    /// A message is sent that is answered so; `last` where its request ends with it. `false`
-    /// where the server will pass over it.
+    /// A message with this expected response is sent; `last` is true if it ends its request.
+    /// Returns `false` if the server will skip the message.
     pub(super) fn push(&mut self, due: Due, done: Done, last: bool) -> bool {
         if self.skips {
             if !matches!(due, Due::Sync | Due::Anything) {
@@ -123,19 +123,19 @@ impl Pending {
             }
             self.skips = false;
         }
-        // Whatever else than data is sent ends a COPY.
+        // Any message other than data ends a COPY.
         self.copies &= due == Due::Nothing;
         self.entries.push_back(Entry { due, done, last });
         self.sending = if last { 0 } else { self.sending + 1 };
         true
     }
 
-    /// Whether as much is due as may be.
+    /// Whether the maximum number of responses is due.
     pub(super) fn is_full(&self) -> bool {
         self.entries.len() >= MAX_DUE
     }
 
-    /// The request that is being sent is complete; `false` where nothing of it is due any more.
+    /// The request being sent is complete. Returns `false` if no response to it is due any more.
     pub(super) fn close(&mut self) -> bool {
         let mut sent = self.entries.iter_mut().rev().take(self.sending);
         let newest = sent.find(|entry| entry.due != Due::Nothing);
@@ -147,17 +147,17 @@ impl Pending {
         open
     }
 
-    /// Whether anything is due of the request that is being sent.
+    /// Whether a response to the request being sent is due.
     pub(super) const fn awaits_sent(&self) -> bool {
         self.sending > 0
     }
 
-    /// Whether what is sent now is passed over.
+    /// Whether the server skips messages sent now.
     pub(super) const fn skips(&self) -> bool {
         self.skips
     }
 
-    /// Whether nothing will answer a Sync that is sent now.
+    /// Whether a Sync sent now gets no response.
     pub(super) const fn passes_over_sync(&self) -> bool {
         self.copies
     }
@@ -168,7 +168,7 @@ impl Pending {
         if std::mem::take(&mut self.copies) || !self.entries.iter().any(copies) {
             return;
         }
-        // The server has not said yet that it takes any.
+        // The server has not yet asked for the data.
         let sending = self.sending > 0;
         self.push(Due::Nothing, Done::Any, false);
         if !sending {
@@ -176,17 +176,18 @@ impl Pending {
         }
     }
 
-    /// The connection is read anew from here on.
+    /// Clears the state when the connection is read again from here.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// The oldest request is answered, whatever is due of it.
+    /// Completes the oldest request, whatever is still due.
     pub(super) fn drop_oldest(&mut self) {
         while !self.entries.is_empty() && self.pop() == 0 {}
     }
 
-    /// The oldest message is answered, and what nothing answers behind it: so many requests are
+    /// Completes the oldest message and those after it without a response. Returns the number of
+    /// completed requests.
     /// over.
     fn pop(&mut self) -> usize {
         let (mut over, mut first) = (0, true);
@@ -201,7 +202,7 @@ impl Pending {
         over
     }
 
-    /// Takes the server's next message, which is of this kind.
+    /// Handles the server's next message, of this type.
     pub(super) fn answer(&mut self, kind: u8, content: &[u8]) -> Verdict {
         let Some(entry) = self.entries.front_mut() else { return Verdict::Orphan };
         if kind == b'E' {
@@ -217,7 +218,7 @@ impl Pending {
                 if !entry.done.fits(content) {
                     return Verdict::OutOfStep;
                 }
-                // There may be further statements in a simple query.
+                // A simple query may contain further statements.
                 entry.done = Done::Any;
                 entry.due == Due::Execute
             }
@@ -268,8 +269,8 @@ impl Pending {
         Verdict::Failed { over, cut }
     }
 
-    /// The server takes data now, and passes over what some clients send before they know:
-    /// Syncs right behind what they executed.
+    /// The server now receives COPY data. It ignores the Syncs that some clients send directly
+    /// after Execute.
     fn begin_copy(&mut self) {
         let mut behind = self.entries.iter_mut().skip(1);
         let next = behind.find_map(|entry| match entry.due {
@@ -279,11 +280,11 @@ impl Pending {
             }
             other => Some(other),
         });
-        // All of its data may have been sent by then.
+        // All COPY data may already have been sent.
         self.copies = next.is_none();
     }
 
-    /// Bytes that it holds.
+    /// Number of bytes held.
     pub(super) fn held_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>()
     }
@@ -348,7 +349,7 @@ mod tests {
         assert!(!due.passes_over_sync());
         due.push(Due::Sync, Done::Any, true);
         assert_eq!(told(&mut due, b"CZ"), [LAST, LAST]);
-        // Data and the second Sync were sent before the server said that it takes any.
+        // Data and the second Sync were sent before the server asked for data.
         let mut due = pending(&[(Due::Execute, false), (Due::Sync, true)]);
         due.copied();
         due.push(Due::Sync, Done::Any, true);

@@ -8,17 +8,17 @@ use super::message::MAX_CONTENT_BYTES;
 use crate::formats::sql::{Dialect, Statement};
 use crate::sessions::{Request, Shared};
 
-/// Names remembered at once; the oldest are forgotten.
+/// Maximum names remembered; the oldest are dropped.
 const MAX_STATEMENTS: usize = 128;
 const MAX_PORTALS: usize = 16;
-/// Longer names are not remembered.
+/// Maximum length of a name that is remembered.
 const MAX_NAME_BYTES: usize = 128;
 
 /// A statement of one connection.
 #[derive(Debug)]
 pub(super) struct OwnStatement {
     statement: Arc<Statement>,
-    /// What a request says that executes it and nothing else, as nearly all do.
+    /// Shared content of requests that only execute this statement, as nearly all requests do.
     pub(super) alone: OnceLock<Shared<Request>>,
 }
 
@@ -44,13 +44,13 @@ impl OwnStatement {
     }
 }
 
-/// The statement with this text, which may be cut.
+/// Creates a statement with this text, which may be cut.
 pub(super) fn statement(text: &[u8]) -> Arc<OwnStatement> {
     let statement = Statement::new(text, MAX_CONTENT_BYTES, Dialect::Postgresql);
     Arc::new(OwnStatement { statement, alone: OnceLock::new() })
 }
 
-/// A bounded table of names.
+/// A table of names with a size limit.
 #[derive(Debug)]
 struct Names {
     entries: VecDeque<(Vec<u8>, Arc<OwnStatement>)>,
@@ -70,7 +70,7 @@ impl Names {
     }
 
     fn get(&self, name: &[u8]) -> Option<Arc<OwnStatement>> {
-        // The one just used is near the end.
+        // Search from the end, because recently used names are there.
         let found = self.entries.iter().rev().find(|(known, _)| known == name);
         found.map(|(_, statement)| Arc::clone(statement))
     }
@@ -84,7 +84,7 @@ impl Names {
     }
 }
 
-/// What one connection has prepared and bound.
+/// Prepared statements and portals of one connection.
 #[derive(Debug)]
 pub(super) struct Statements {
     prepared: Names,
@@ -101,19 +101,18 @@ impl Statements {
         }
     }
 
-    /// Parse: names a statement.
+    /// Parse: assigns a name to a statement.
     pub(super) fn prepare(&mut self, name: &[u8], statement: Arc<OwnStatement>) {
         self.prepared.put(name, statement);
         self.count();
     }
 
-    /// Counts what they hold, which has changed.
+    /// Recalculates the bytes held after a change.
     pub(super) fn count(&mut self) {
         self.held_bytes = self.prepared.held_bytes() + self.portals.held_bytes();
     }
 
-    /// Bind: names a portal for a statement, which is returned where it is
-    /// known.
+    /// Bind: assigns a portal name to a statement. Returns the statement if it is known.
     pub(super) fn bind(&mut self, portal: &[u8], statement: &[u8]) -> Option<Arc<OwnStatement>> {
         let found = self.prepared.get(statement);
         match &found {
@@ -128,7 +127,7 @@ impl Statements {
         self.portals.get(name)
     }
 
-    /// Close: forgets a statement (`S`) or a portal (`P`).
+    /// Close: removes a statement (`S`) or a portal (`P`).
     pub(super) fn close(&mut self, kind: u8, name: &[u8]) {
         match kind {
             b'S' => self.prepared.remove(name),
