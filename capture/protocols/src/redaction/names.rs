@@ -1,26 +1,26 @@
-//! Names whose values are secrets: of parameters, fields, headers.
+//! Names of parameters, fields and headers whose values are secrets.
 
 use super::{MAX_LAYERS, decoded};
 
-/// Whether what stands under a name is a secret.
+/// Whether the value of a name is a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Secrecy {
-    /// Nothing says so.
+    /// The name does not indicate a secret.
     No,
-    /// It is, unless the value is a number: `max_tokens=4096`.
+    /// A secret, unless the value is a number: `max_tokens=4096`.
     UnlessNumber,
-    /// It is, unless the value is too plain for one: `code=404`.
+    /// A secret, unless the value is too plain: `code=404`.
     UnlessPlain,
-    /// It is.
+    /// Always a secret.
     Yes,
 }
 
-/// Bytes of a name that are looked at: its end, which says most.
+/// Maximum bytes of a name that are checked, counted from its end, which says most.
 const MAX_NAME_BYTES: usize = 64;
-/// Words of a name that are looked at.
+/// Maximum words of a name that are checked.
 const MAX_WORDS: usize = 12;
 
-/// Words that say of a `key` that it opens nothing, before it or in one word with it.
+/// Words that make a `key` harmless, before it or joined with it.
 const HARMLESS_KEYS: [&str; 34] = [
     "sort",
     "order",
@@ -58,7 +58,7 @@ const HARMLESS_KEYS: [&str; 34] = [
     "malar",
 ];
 
-/// The same of a `code`.
+/// Words that make a `code` harmless.
 const HARMLESS_CODES: [&str; 56] = [
     "zip",
     "postal",
@@ -118,7 +118,7 @@ const HARMLESS_CODES: [&str; 56] = [
     "byte",
 ];
 
-/// Words that end the names of what is only said about a secret.
+/// Final words of names that only describe a secret.
 const ABOUT: [&str; 33] = [
     "type",
     "types",
@@ -155,7 +155,7 @@ const ABOUT: [&str; 33] = [
     "at",
 ];
 
-/// Whether what stands under this name is a secret.
+/// Whether the value of this name is a secret.
 pub(crate) fn secrecy(name: &str) -> Secrecy {
     if memchr::memchr(b'%', name.as_bytes()).is_none() {
         return of_plain(name);
@@ -201,7 +201,7 @@ fn contains(list: &[&str], word: &[u8]) -> bool {
     list.iter().any(|known| known.as_bytes() == word)
 }
 
-/// Whether a name that goes on so is a secret's wherever in it that is.
+/// Whether a name with this continuation is a secret's name, wherever in the name it occurs.
 fn is_secret_stem(rest: &[u8]) -> bool {
     let any = |stems: &[&str]| stems.iter().any(|stem| rest.starts_with(stem.as_bytes()));
     match rest[0] {
@@ -291,7 +291,7 @@ fn of_word(word: &[u8], before: Option<&[u8]>, alone: bool) -> Secrecy {
     Secrecy::No
 }
 
-/// A name in lower case, as its words: `user[newPassword]` is three.
+/// A name split into lower-case words: `user[newPassword]` has three.
 struct Words {
     letters: [u8; MAX_NAME_BYTES],
     length: usize,
@@ -322,7 +322,7 @@ impl Words {
         let from = self.count.checked_sub(1).map_or(0, |before| self.ends[before]);
         if self.length > usize::from(from) {
             if self.count == MAX_WORDS {
-                // The end says most: the last one grows.
+                // The end says most, so the last word takes the rest.
                 self.count -= 1;
             }
             self.ends[self.count] = self.length as u8;

@@ -1,15 +1,15 @@
-//! Names in parts: paths of addresses, keys, topics, subjects. A part is a secret by what
-//! stands before it, or because it looks like one.
+//! Names with several parts: URL paths, keys, topics, subjects. A part is a secret because of the
+//! part before it, or because it looks like one.
 
 use std::borrow::Cow;
 
 use super::{REDACTED, Rewriter, hides_secret, prose, shapes, url};
 
-/// Longest word that is looked at.
+/// Maximum length of a word that is checked.
 const MAX_WORD_BYTES: usize = 13;
 
-/// Whether what is no word itself opens something after this one, in small letters: links to
-/// reset a password, keys of sessions.
+/// Whether an ordinary part after this lower-case word may be a secret: password-reset links,
+/// session keys.
 const fn announces_secrets(word: &[u8]) -> bool {
     matches!(
         word,
@@ -52,7 +52,7 @@ const fn announces_secrets(word: &[u8]) -> bool {
     ) || announces_numbers(word)
 }
 
-/// Whether a number is one, too.
+/// Whether numbers after this word are secrets as well.
 const fn announces_numbers(word: &[u8]) -> bool {
     matches!(
         word,
@@ -68,20 +68,20 @@ const fn announces_numbers(word: &[u8]) -> bool {
     )
 }
 
-/// The path of an address without secrets.
+/// Redacts the path of an address.
 pub(crate) fn path(path: &str) -> Cow<'_, str> {
     redact(path, |byte| byte == b'/', true)
 }
 
-/// The same without a look at what is encoded in it.
+/// Like [`path`], without checking percent-encoded text.
 pub(super) fn plain_path(path: &str) -> Cow<'_, str> {
     redact(path, |byte| matches!(byte, b'/' | b'?'), false)
 }
 
-/// A key, a topic or the like without secrets: `session:a7Bc9d` is one.
+/// Redacts a key, topic or similar name, such as `session:a7Bc9d`.
 pub(crate) fn keyed_name(name: &str) -> Cow<'_, str> {
     let separates = |byte| matches!(byte, b':' | b'/' | b'.' | b'|' | b'{' | b'}');
-    // What else may stand in one, as in any text: an address, a JSON Web Token.
+    // As in any text, a name may contain an address or a JSON Web Token.
     if memchr::memchr3(b'=', b'@', b'J', name.as_bytes()).is_none() {
         return redact(name, separates, false);
     }
@@ -93,7 +93,7 @@ pub(crate) fn keyed_name(name: &str) -> Cow<'_, str> {
 
 fn redact(name: &str, separates: impl Fn(u8) -> bool, encoded: bool) -> Cow<'_, str> {
     let bytes = name.as_bytes();
-    // Most have neither: they are not looked at again.
+    // Most names have no special bytes and need no second check.
     let special = |byte: u8| matches!(byte, b';' | b'=' | b'@' | b'%' | b'#' | b'"');
     let (mut looks, mut length) = (false, 0usize);
     for byte in bytes {
@@ -109,9 +109,9 @@ fn redact(name: &str, separates: impl Fn(u8) -> bool, encoded: bool) -> Cow<'_, 
     }
     let mut kept = Rewriter::of(name);
     let mut from = 0;
-    // Where the first part begins that stands after a word; found when it is asked for.
+    // Start of the first part after a word; determined on demand.
     let mut opened: Option<Opened> = None;
-    // `//user:pw@host` is a host to whoever sends it to a proxy.
+    // `//user:pw@host` names a host when it is sent to a proxy.
     if let Some(rest) = name.strip_prefix("//") {
         let end = rest.find('/').unwrap_or(rest.len());
         if let Some(at) = rest[..end].rfind('@') {
@@ -137,10 +137,10 @@ fn redact(name: &str, separates: impl Fn(u8) -> bool, encoded: bool) -> Cow<'_, 
     }
 }
 
-/// What the parts before one have said.
+/// What the preceding parts indicate.
 #[derive(Debug, Clone, Copy, Default)]
 struct Opened {
-    /// Up to where they were looked at.
+    /// End of the parts checked so far.
     looked: usize,
     secrets: bool,
     numbers: bool,
@@ -157,7 +157,7 @@ impl Opened {
     }
 }
 
-/// Whether secrets follow a part, and whether numbers are among them.
+/// Whether secrets follow a part, and whether numbers may be secrets, too.
 fn announces(part: &[u8]) -> (bool, bool) {
     let mut found = (false, false);
     if part.len() < 3 || part.len() > 48 {
@@ -194,7 +194,7 @@ fn part_of(
 ) {
     let bytes = part.as_bytes();
     let end = from + part.len();
-    // Parameters of a path (`;jsessionid=`), and what some send of a fragment.
+    // Path parameters (`;jsessionid=`), and fragments that some clients send.
     let parameters = memchr::memchr3(b';', b'#', b'=', bytes);
     if let Some(at) = parameters.filter(|_| memchr::memchr(b'=', bytes).is_some()) {
         let at = if bytes[at] == b'=' { 0 } else { at };

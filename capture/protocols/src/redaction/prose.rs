@@ -1,12 +1,11 @@
-//! Texts for people: messages of errors, names of clients. Nobody says which of their words
-//! are values.
+//! Text for people, such as error messages and client names. No format says which words are values.
 
 use std::borrow::Cow;
 
 use super::names::{Secrecy, secrecy};
 use super::{REDACTED, Rewriter, shapes};
 
-/// What follows a name in a sentence, and is no value of it.
+/// Words that can follow a name in a sentence and are not its value.
 const NO_VALUES: [&str; 30] = [
     "yes",
     "no",
@@ -39,9 +38,9 @@ const NO_VALUES: [&str; 30] = [
     "bad",
     "authentication",
 ];
-/// What stands before the credentials in a header.
+/// Schemes that precede the credentials in a header.
 const SCHEMES: [&str; 4] = ["bearer", "basic", "negotiate", "digest"];
-/// Names of schemes whose addresses are of people.
+/// URI schemes whose addresses belong to people.
 const OF_PEOPLE: [&str; 4] = ["mailto", "sip", "acct", "xmpp"];
 
 const fn is_name(byte: u8) -> bool {
@@ -58,8 +57,8 @@ const fn ends_value(byte: u8) -> bool {
         || matches!(byte, b',' | b';' | b'&' | b'#' | b')' | b']' | b'}' | b'<' | b'>' | b'|')
 }
 
-/// A text without what stands under the names of secrets, without credentials in addresses
-/// and headers, tokens and numbers of cards.
+/// Removes from a text: values of secret names, credentials in addresses and headers, tokens, and
+/// card numbers.
 pub(crate) fn prose(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let mut kept = Rewriter::of(text);
@@ -94,7 +93,7 @@ pub(crate) fn prose(text: &str) -> Cow<'_, str> {
     kept.finish()
 }
 
-/// What a byte is in the name of a client.
+/// The role of a byte in a client name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     InWord,
@@ -116,8 +115,7 @@ const KINDS: [Kind; 256] = {
     kinds
 };
 
-/// The same of the name of a client, which every request may have: most have nothing that
-/// need be looked at.
+/// Redacts a client name, which every request may have. A fast check suffices for most names.
 pub(crate) fn client_name(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let (mut looks, mut run) = (false, 0u32);
@@ -137,7 +135,7 @@ fn run(bytes: &[u8], from: usize, go_on: impl Fn(u8) -> bool) -> usize {
     bytes[from..].iter().position(|byte| !go_on(*byte)).map_or(bytes.len(), |found| from + found)
 }
 
-/// The value of a secret's name before this `=` or `:`.
+/// The value of a secret name before this `=` or `:`.
 fn value_after(text: &str, at: usize) -> Option<(usize, usize)> {
     let bytes = text.as_bytes();
     // `a::b`, and the scheme of an address.
@@ -162,7 +160,7 @@ fn value_after(text: &str, at: usize) -> Option<(usize, usize)> {
         }
         _ => run(bytes, from, |byte| !ends_value(byte)),
     };
-    // A scheme may stand before a header's credentials.
+    // A scheme may precede the credentials in a header.
     if is_among(&SCHEMES, &text[from..to]) {
         to = run(bytes, (to + 1).min(bytes.len()), |byte| !ends_value(byte));
     }
@@ -173,7 +171,7 @@ fn value_after(text: &str, at: usize) -> Option<(usize, usize)> {
     let digits = value.bytes().filter(u8::is_ascii_digit).count();
     let is_value = match secrecy {
         Secrecy::Yes => !value.is_empty() && !is_among(&NO_VALUES, value),
-        // Of a `code` or a `key` people also say which it is.
+        // The words `code` and `key` may also be followed by an ordinary value.
         _ => value.len() >= 20 || (digits > 0 && value.len() > 3),
     };
     is_value.then_some((from, to))
@@ -183,7 +181,7 @@ fn is_among(list: &[&str], word: &str) -> bool {
     list.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
-/// Who stands before this `@`, if a password may be among it.
+/// The user information before this `@`, if it may contain a password.
 fn before_host(text: &str, at: usize, done: usize) -> Option<(usize, usize)> {
     let bytes = text.as_bytes();
     let goes_on =
@@ -193,7 +191,7 @@ fn before_host(text: &str, at: usize, done: usize) -> Option<(usize, usize)> {
     let before = &text[from..at];
     if let Some(slashes) = before.find("//") {
         let user = &before[slashes + 2..];
-        // A path may have an `@` in it, too: `//host:80/@scope`.
+        // A path may also contain an `@`: `//host:80/@scope`.
         let host = user.find('/').is_some_and(|slash| {
             let port = user[..slash].split_once(':').map_or("", |(_, port)| port);
             port.bytes().all(|byte| byte.is_ascii_digit())
@@ -205,13 +203,13 @@ fn before_host(text: &str, at: usize, done: usize) -> Option<(usize, usize)> {
     (!people).then_some((at - password.len(), at))
 }
 
-/// What a run of letters and digits is that begins here: credentials may follow it.
+/// Checks the run of letters and digits that begins here. Credentials may follow it.
 fn of_run(text: &str, at: usize, end: usize) -> Option<(usize, usize)> {
     let bytes = text.as_bytes();
     let found = &text[at..end];
     if is_among(&SCHEMES, found) && bytes.get(end) == Some(&b' ') {
         let to = run(bytes, end + 1, |byte| !ends_value(byte));
-        // `Basic authentication` is none.
+        // `Basic authentication` has no credentials.
         return (to > end + 8 && !shapes::is_plain(&bytes[end + 1..to])).then_some((end + 1, to));
     }
     if shapes::is_token(found.as_bytes()) {
@@ -229,23 +227,23 @@ fn of_run(text: &str, at: usize, end: usize) -> Option<(usize, usize)> {
     None
 }
 
-/// Quotes of the languages in which servers complain.
+/// Quotation marks of the languages in which servers write messages.
 const QUOTES: [char; 15] =
     ['`', '\'', '"', '«', '»', '„', '“', '”', '‘', '’', '‚', '‹', '›', '「', '」'];
 
-/// A server's message without what stands in quotes or braces: all from the first to the
-/// last, for values may have either in them.
+/// Removes from a server's message everything between the first and the last quote or brace,
+/// because values may contain quotes or braces themselves.
 pub(crate) fn without_quoted(message: &str) -> Cow<'_, str> {
     without(message, &QUOTES)
 }
 
-/// The same of a server that puts names, and nothing else, in backticks.
+/// Like [`without_quoted`], for servers that put only names in backticks.
 pub(crate) fn without_values(message: &str) -> Cow<'_, str> {
     without(message, &QUOTES[1..])
 }
 
 fn without<'a>(message: &'a str, quotes: &[char]) -> Cow<'a, str> {
-    // Most messages have none of them.
+    // Most messages have no quotes or braces.
     if !message.bytes().any(may_mark) {
         return Cow::Borrowed(message);
     }
@@ -256,7 +254,7 @@ fn without<'a>(message: &'a str, quotes: &[char]) -> Cow<'a, str> {
     }
 }
 
-/// Whether this byte is, or begins, a quote or a brace.
+/// Whether this byte is or begins a quote or a brace.
 const fn may_mark(byte: u8) -> bool {
     is_quote(byte) || matches!(byte, b'{' | b'}') || !byte.is_ascii()
 }
@@ -265,15 +263,14 @@ fn between<'a>(text: &'a str, marks: &[char], instead: &str) -> Cow<'a, str> {
     let Some(first) = text.find(marks) else { return Cow::Borrowed(text) };
     let rest = match text.rmatch_indices(marks).next() {
         Some((last, mark)) if last > first => &text[last + mark.len()..],
-        // It was cut off.
+        // The message was cut off.
         _ => "",
     };
     Cow::Owned([&text[..first], instead, rest].concat())
 }
 
-/// A message that a program has put together for itself, and that may have any value in it:
-/// without what is quoted, without what follows a colon or an equals sign, and without words
-/// with digits.
+/// Redacts a message that a program has composed and that may contain any value: removes quoted
+/// text, text after a colon or an equals sign, and words with digits.
 pub(crate) fn own_words(message: &str) -> String {
     let message = without_quoted(message);
     let mut shown = String::with_capacity(message.len());

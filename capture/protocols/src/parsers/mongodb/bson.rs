@@ -1,27 +1,26 @@
-//! BSON documents (bsonspec.org), of which only the beginning may be there.
+//! BSON documents (bsonspec.org), possibly cut after any byte.
 
-/// Longest name of an element that is believed.
+/// Maximum plausible length of an element name.
 const MAX_NAME_BYTES: usize = 256;
 
-/// An element's value, as far as it is needed and there.
+/// The value of an element, as far as it is needed and captured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Value<'a> {
     Text(&'a [u8]),
-    /// The content of a document or an array, past its length.
+    /// Content of a document or an array, after its length.
     Document(&'a [u8]),
-    /// Any number.
+    /// A number of any type.
     Number(f64),
     Bool(bool),
-    /// Of any other type.
+    /// A value of any other type.
     Other,
 }
 
-/// The elements of a document, which follow its length.
+/// The elements of a document, after its length.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Elements<'a>(&'a [u8]);
 
-/// The elements of the document at the beginning of bytes; `None` where there is
-/// none.
+/// The elements of the document at the start of these bytes; `None` if there is none.
 pub(super) fn document(bytes: &[u8]) -> Option<Elements<'_>> {
     let length = u32::from_le_bytes(*bytes.first_chunk()?);
     (5..=1 << 26).contains(&length).then_some(())?;
@@ -29,7 +28,7 @@ pub(super) fn document(bytes: &[u8]) -> Option<Elements<'_>> {
     Some(Elements(&bytes[4..end]))
 }
 
-/// The elements of a value that is a document.
+/// The elements of a document value.
 pub(super) const fn elements(content: &[u8]) -> Elements<'_> {
     Elements(content)
 }
@@ -42,12 +41,12 @@ fn past_zero(bytes: &[u8]) -> Option<usize> {
     memchr::memchr(0, bytes).map(|end| end + 1)
 }
 
-/// Whether there is such a type of element.
+/// Whether this element type exists.
 pub(super) const fn is_type(kind: u8) -> bool {
     matches!(kind, 0x01..=0x13 | 0x7f | 0xff)
 }
 
-/// Bytes of a value of this type; `None` where that cannot be told.
+/// Size of a value of this type; `None` if unknown.
 fn size(kind: u8, bytes: &[u8]) -> Option<usize> {
     Some(match kind {
         0x06 | 0x0a | 0x7f | 0xff => 0,
@@ -101,7 +100,7 @@ impl<'a> Iterator for Elements<'a> {
         let end = past_zero(&rest[..rest.len().min(MAX_NAME_BYTES)])?;
         let (name, rest) = (&rest[..end - 1], &rest[end..]);
         let size = size(*kind, rest)?;
-        // Of the last one that is there, a part may be.
+        // The last captured value may be incomplete.
         let (bytes, rest) = rest.split_at(size.min(rest.len()));
         self.0 = rest;
         Some((name, value(*kind, bytes)))

@@ -1,4 +1,4 @@
-//! Commands of MongoDB and their answers: what of them is shown. No values are.
+//! MongoDB commands and their responses, and which parts are shown. Values are never shown.
 
 use spanwise_model::AttributeValue;
 
@@ -8,10 +8,10 @@ use crate::bytes::text;
 use crate::redaction::{self, without_values};
 use crate::sessions::{Answer, Attributes, Failure, Request};
 
-/// Longest name of a command, of a database and of a collection that is shown.
+/// Maximum length of a command, database or collection name that is shown.
 const MAX_COMMAND_BYTES: usize = 64;
 const MAX_NAME_BYTES: usize = 255;
-/// Longest error message that is shown.
+/// Maximum length of an error message that is shown.
 const MAX_ERROR_BYTES: usize = 512;
 
 /// Commands whose first element names a collection.
@@ -42,8 +42,7 @@ const OF_COLLECTIONS: [&str; 24] = [
     "validate",
 ];
 
-/// Commands by which drivers open connections and watch over them: they make a
-/// span only where they fail.
+/// Commands with which drivers open and monitor connections. They make a span only if they fail.
 const SILENT: [&str; 8] = [
     "hello",
     "isMaster",
@@ -55,14 +54,14 @@ const SILENT: [&str; 8] = [
     "getnonce",
 ];
 
-/// CommandNotFound.
+/// Error code CommandNotFound.
 pub(super) const NO_SUCH_COMMAND: &str = "59";
 
-/// Errors whose message names databases, collections, users and the like, and no
-/// values. The messages of others lose what is in quotes and braces.
+/// Errors whose messages quote databases, collections, users and similar names, but no values. For
+/// other errors, text in quotes and braces is removed.
 const NAMING_ERRORS: [i32; 6] = [13, 18, 26, 48, 73, 85];
 
-/// What a request asks for.
+/// The command in a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Command {
     pub(super) name: String,
@@ -71,7 +70,7 @@ pub(super) struct Command {
 }
 
 impl Command {
-    /// A command of this name on `database.collection`.
+    /// A command with this name on `database.collection`.
     pub(super) fn on(name: &str, full_name: &[u8]) -> Self {
         let dot = memchr::memchr(b'.', full_name).unwrap_or(full_name.len());
         Self {
@@ -81,12 +80,12 @@ impl Command {
         }
     }
 
-    /// Reads a command's document; `None` where it is none.
+    /// Reads the document of a command; `None` if it is not a command.
     pub(super) fn read(body: Elements<'_>) -> Option<Self> {
         let mut command = Self::default();
         for (index, (name, value)) in body.enumerate() {
             match (index, name, value) {
-                // Drivers of old wrapped commands so.
+                // Old drivers wrapped commands like this.
                 (0, b"$query" | b"query", Value::Document(content)) => {
                     return Self::read(elements(content));
                 }
@@ -115,7 +114,7 @@ impl Command {
         (!command.name.is_empty()).then_some(command)
     }
 
-    /// The command of which only the documents that it is about were seen.
+    /// The command for a request of which only the document sequence was seen.
     pub(super) fn of_sequence(name: &[u8]) -> Option<Self> {
         let name = match name {
             b"documents" => "insert",
@@ -126,12 +125,12 @@ impl Command {
         Some(Self { name: name.to_owned(), ..Self::default() })
     }
 
-    /// Whether its answers may go on without end.
+    /// Whether the command may get responses without end.
     pub(super) fn watches(&self) -> bool {
         SILENT.contains(&self.name.as_str())
     }
 
-    /// The request that it is.
+    /// The request for this command.
     pub(super) fn request(&self) -> Request {
         let mut attributes = Attributes::with_capacity(4);
         let mut add = |key: &'static str, value: &str| {
@@ -153,7 +152,7 @@ impl Command {
     }
 }
 
-/// A request that cannot be read.
+/// A request that cannot be read because it is compressed.
 pub(super) fn compressed() -> Request {
     let mut request = Request::new("compressed");
     request.attributes.push(("db.system.name", "mongodb".into()));
@@ -165,8 +164,8 @@ fn shown(name: &[u8]) -> Option<String> {
     Some(name).filter(|name| !name.is_empty())
 }
 
-/// Reads the document that answers a command. What was not captured of it is
-/// taken to be well: what failed says so at the beginning.
+/// Reads the document of a response. A missing part is taken as success, because errors are at the
+/// start.
 pub(super) fn answer(body: Elements<'_>, answer: &mut Answer) {
     let mut refused = false;
     let mut error = Problem::default();
@@ -201,7 +200,7 @@ pub(super) fn answer(body: Elements<'_>, answer: &mut Answer) {
     answer.failure = Some(problem.failure());
 }
 
-/// What an error says of itself.
+/// The fields of an error.
 #[derive(Debug, Default)]
 struct Problem {
     code: Option<i32>,
@@ -228,7 +227,7 @@ impl Problem {
     fn failure(self) -> Failure {
         let kind = self.code.map_or_else(|| "error".to_owned(), |code| code.to_string());
         let mut message = match self.code {
-            // What a command is that is not allowed, they repeat as a whole.
+            // If a command is not allowed, these errors repeat the whole command.
             Some(code) if NAMING_ERRORS.contains(&code) && !self.message.contains('{') => {
                 self.message
             }

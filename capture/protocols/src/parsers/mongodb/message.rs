@@ -1,5 +1,5 @@
-//! Messages of MongoDB's wire protocol (MongoDB Manual, "MongoDB Wire
-//! Protocol"): a header of four numbers, content by opcode.
+//! Messages of MongoDB's wire protocol (MongoDB Manual, "MongoDB Wire Protocol"): a header of four
+//! numbers, and content that depends on the opcode.
 
 use super::bson::{self, Elements};
 use crate::bytes::Side;
@@ -7,9 +7,9 @@ use crate::framing::{Framing, Measure};
 use crate::parser::Likeness;
 
 pub(super) const HEADER_BYTES: usize = 16;
-/// Bytes of a message's content that are looked at.
+/// Maximum bytes of a message's content that are read.
 const MAX_CONTENT_BYTES: usize = 2048;
-/// Longest message (MongoDB's `maxMessageSizeBytes` is 48 000 000).
+/// Maximum message length (MongoDB's `maxMessageSizeBytes` is 48 000 000).
 const MAX_MESSAGE_BYTES: u32 = 64 << 20;
 
 pub(super) const REPLY: u32 = 1;
@@ -26,7 +26,7 @@ pub(super) const MESSAGE: u32 = 2013;
 const CHECKSUM_PRESENT: u32 = 1;
 const MORE_TO_COME: u32 = 1 << 1;
 
-/// The numbers of a header.
+/// The fields of a header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Header {
     pub(super) length: u32,
@@ -36,7 +36,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads a header; `None` where it is none of this side.
+    /// Reads a header; `None` if it is not valid for this side.
     pub(super) fn read(side: Side, bytes: &[u8]) -> Option<Self> {
         let number = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         let header = Self {
@@ -58,21 +58,21 @@ impl Header {
     }
 }
 
-/// An OP_MSG, as far as it is there.
+/// The captured part of an OP_MSG.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Message<'a> {
     flags: u32,
-    /// The command or its answer.
+    /// The command or the response.
     pub(super) body: Option<Elements<'a>>,
-    /// The name of the first sequence of documents besides it.
+    /// Name of the first document sequence, besides the body.
     pub(super) sequence: Option<&'a [u8]>,
 }
 
 impl<'a> Message<'a> {
-    /// Reads an OP_MSG's content; `None` where it is none.
+    /// Reads the content of an OP_MSG; `None` if it is invalid.
     pub(super) fn read(content: &'a [u8]) -> Option<Self> {
         let flags = u32::from_le_bytes(*content.first_chunk()?);
-        // Of the lower half, unknown flags must not be set.
+        // Unknown flags in the lower half are not allowed.
         if flags & 0xffff & !(CHECKSUM_PRESENT | MORE_TO_COME) != 0 {
             return None;
         }
@@ -98,7 +98,7 @@ impl<'a> Message<'a> {
         Some(message)
     }
 
-    /// For a request: nobody answers. For a response: another follows.
+    /// In a request: there is no response. In a response: another one follows.
     pub(super) const fn more_to_come(&self) -> bool {
         self.flags & MORE_TO_COME != 0
     }
@@ -127,11 +127,11 @@ impl Framing for Messages {
     }
 }
 
-/// Whether bytes look like the beginning of a message.
+/// Whether bytes look like the start of a message.
 pub(crate) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
     let partly = if whole { Likeness::Maybe } else { Likeness::No };
     if bytes.len() < HEADER_BYTES {
-        // While it is too early to say, the length at least is a usual one.
+        // With too few bytes to decide, the length must at least be plausible.
         let plausible = bytes.get(2).is_none_or(|high| *high < 0x10)
             && bytes
                 .get(3)
@@ -145,7 +145,7 @@ pub(crate) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
     let content = &bytes[HEADER_BYTES..];
     let known = match header.opcode {
         MESSAGE => match content {
-            // Flags, a section's kind, a document's length, its first element.
+            // Flags, section kind, document length, first element.
             [_, _, _, _, 0, _, _, _, _, kind, first, ..] => {
                 Message::read(content).is_some()
                     && bson::is_type(*kind)
@@ -169,7 +169,7 @@ pub(crate) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
             },
             None => return partly,
         },
-        // Flags, a cursor, a position, how many, a document.
+        // Flags, cursor id, start position, document count, a document.
         REPLY => match content {
             [_, 0, 0, 0, rest @ ..] if rest.len() >= 21 => {
                 bson::document(&rest[16..]).is_some() && bson::is_type(rest[20])
@@ -187,7 +187,7 @@ pub(crate) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
             }
             _ => return partly,
         },
-        // In the middle of a connection the older ones are not looked for.
+        // Older messages are not recognised in the middle of a connection.
         _ => false,
     };
     if known { Likeness::Yes } else { Likeness::No }

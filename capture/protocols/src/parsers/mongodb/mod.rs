@@ -1,5 +1,5 @@
-//! MongoDB's wire protocol: OP_MSG, and of the older messages those by which
-//! drivers still open connections. Requests and responses name each other.
+//! MongoDB's wire protocol: OP_MSG, and the older messages with which drivers still open
+//! connections. A response carries the id of its request.
 
 mod bson;
 mod command;
@@ -20,29 +20,29 @@ use crate::framing::{Frames, Head, Step};
 use crate::parser::{Known, Outcome, Protocol};
 use crate::sessions::{Conversation, Failure, Request};
 
-/// MongoDB, to whoever tells protocols apart.
+/// MongoDB in the protocol table.
 pub(crate) const KNOWN: Known =
     Known { name: "mongodb", recognise, parser: |_| Box::new(Mongodb::new()) };
 
-/// What the message being read of a request is.
+/// The type of the request message being read.
 #[derive(Debug)]
 enum Passing {
-    /// Nothing that is shown.
+    /// A message that is not shown.
     Nothing,
-    /// One that will be answered.
+    /// A request with a response.
     Asked,
-    /// One that nobody will answer.
+    /// A request without a response.
     Told(Mark, Box<Request>),
 }
 
-/// What the message being read of a response is.
+/// The type of the response message being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answering {
-    /// An answer to no request.
+    /// A response without a request.
     Nothing,
-    /// Part of one, which goes on with a message that answers this one.
+    /// Part of a response. The next part names this message's id as its request.
     Part { goes_on: u32 },
-    /// The last of one.
+    /// The last part of a response.
     Last,
 }
 
@@ -52,10 +52,10 @@ struct Mongodb {
     responses: Frames<Messages>,
     passing: Passing,
     answering: Answering,
-    /// The response last sent, where the server goes on without being asked.
+    /// Id of the last response, if the server continues without further requests.
     exhaust: Option<u32>,
-    /// A compressed request that has no answer yet. It may want none: what says
-    /// so is compressed, too.
+    /// A compressed request without a response so far. It may not expect one; the flag for that is
+    /// compressed, too.
     compressed: Option<u32>,
     strikes: Strikes,
 }
@@ -73,12 +73,12 @@ impl Mongodb {
         }
     }
 
-    /// Takes a request; `false` where it is none.
+    /// Handles a request; `false` if the message is not one.
     fn request(&mut self, head: &Head<'_>, conversation: &mut Conversation<'_>) -> bool {
         let Some(header) = Header::read(Side::Request, &head.header) else { return false };
         self.end_compressed(conversation);
         let content = &*head.content;
-        // `database.collection` after a number that says how, or nothing.
+        // `database.collection` after a flags field, or nothing.
         let full_name = || {
             let name = content.get(4..).unwrap_or_default();
             &name[..memchr::memchr(0, name).unwrap_or(name.len())]
@@ -130,7 +130,7 @@ impl Mongodb {
         true
     }
 
-    /// Drivers send nothing more while they wait for an answer.
+    /// Completes a compressed request. Drivers send nothing more while they wait for a response.
     fn end_compressed(&mut self, conversation: &mut Conversation<'_>) {
         if let Some(id) = self.compressed.take()
             && conversation.continue_request(u64::from(id))
@@ -139,7 +139,7 @@ impl Mongodb {
         }
     }
 
-    /// Takes a response; `false` where it is none.
+    /// Handles a response; `false` if the message is not one.
     fn response(&mut self, head: &Head<'_>, conversation: &mut Conversation<'_>) -> bool {
         let Some(header) = Header::read(Side::Response, &head.header) else { return false };
         let content = &*head.content;
@@ -149,13 +149,13 @@ impl Mongodb {
                 Some(message) => (message.body, message.more_to_come()),
                 None => return false,
             },
-            // Flags, a cursor, a position, how many.
+            // Flags, cursor id, start position, document count.
             REPLY => (content.get(20..).and_then(bson::document), false),
             _ => (None, false),
         };
         self.strikes.clear();
         let asked = conversation.answer(u64::from(header.response_to));
-        // Such a response is the beginning of many, or one of them.
+        // Such a response is the first of a series, or a later part of it.
         let unasked = self.exhaust == Some(header.response_to);
         self.exhaust = more_to_come.then_some(header.id);
         if !asked {
@@ -171,13 +171,13 @@ impl Mongodb {
             && exchange.answer.failure.is_none()
         {
             command::answer(body, &mut exchange.answer);
-            // Drivers say `hello` first, and `isMaster` to servers that are too old for it.
+            // Drivers send `hello` first, and then `isMaster` to servers too old for it.
             let unknown = |failure: &Failure| failure.kind == command::NO_SUCH_COMMAND;
             if exchange.request.silent && exchange.answer.failure.as_ref().is_some_and(unknown) {
                 exchange.answer.failure = None;
             }
         }
-        // What only watches goes on for as long as the connection does.
+        // Monitoring commands last as long as the connection.
         self.answering = if more_to_come && !exchange.request.silent {
             Answering::Part { goes_on: header.id }
         } else {
@@ -252,10 +252,10 @@ impl Framed for Mongodb {
 
     fn unseen(&mut self, side: Side, _: Mark, _: bool, conversation: &mut Conversation<'_>) {
         match side {
-            // Responses name their requests: what was missed does no harm.
+            // Responses name their requests, so missed bytes do no harm.
             Side::Request => self.passing = Passing::Nothing,
             Side::Response => {
-                // Responses to any of the open requests may be among it.
+                // The missed bytes may contain responses to any open request.
                 conversation.abandon();
                 self.answering = Answering::Nothing;
             }
@@ -308,7 +308,7 @@ impl Protocol for Mongodb {
     }
 
     fn turn(&mut self, to: Side, conversation: &mut Conversation<'_>) {
-        // Drivers read a header by itself, which is too little to be told by.
+        // Drivers read the header separately, which leaves too few bytes to decide.
         let (frames, side) = match to {
             Side::Request => (&mut self.requests, Side::Request),
             Side::Response => (&mut self.responses, Side::Response),

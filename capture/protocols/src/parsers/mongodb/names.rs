@@ -1,8 +1,8 @@
-//! Which commands there are. What is none may be anything, so its name is not shown.
+//! The known commands. An unknown name may be any data, so it is not shown.
 
 use crate::words::WordSet;
 
-/// Commands of MongoDB and of its like.
+/// Commands of MongoDB and compatible servers.
 static COMMANDS: WordSet<163> = WordSet::new([
     "abortTransaction",
     "aggregate",
@@ -169,10 +169,10 @@ static COMMANDS: WordSet<163> = WordSet::new([
     "whatsmyuri",
 ]);
 
-/// What is shown in place of a name that is no command's.
+/// Shown instead of an unknown command name.
 pub(super) const UNKNOWN: &str = "command";
 
-/// Whether this names a command.
+/// Whether this is a command name.
 pub(super) fn is_command(name: &str) -> bool {
     COMMANDS.contains(name)
 }

@@ -1,29 +1,29 @@
-//! Headers of NATS messages (ADR-4), and what JetStream answers.
+//! Headers of NATS messages (ADR-4), and JetStream's responses.
 
 use crate::bytes::text;
 use crate::redaction::{identifier, without_quoted};
 use crate::sessions::Failure;
 use crate::trace_headers::TraceHeaders;
 
-/// The line that headers begin with; a broker's own word follows in it.
+/// First line of the headers. In messages of the broker itself, a status follows on this line.
 const VERSION: &[u8] = b"NATS/1.0";
-/// Headers that are looked at.
+/// Maximum headers that are read.
 const MAX_HEADERS: usize = 64;
-/// Longest text that is shown.
+/// Maximum length of a text that is shown.
 const MAX_TEXT_BYTES: usize = 128;
 
-/// What headers say.
+/// The content of headers.
 #[derive(Debug, Default)]
 pub(super) struct Headers {
     pub(super) trace: TraceHeaders,
-    /// The status that the broker sends instead of a message.
+    /// Status that the broker sends instead of a message.
     pub(super) status: Option<(i32, String)>,
-    /// A service's error (ADR-32).
+    /// Error of a service (ADR-32).
     pub(super) error: Option<Failure>,
     pub(super) message_id: Option<String>,
 }
 
-/// Reads headers as far as they are there.
+/// Reads headers as far as they were captured.
 pub(super) fn headers(bytes: &[u8]) -> Headers {
     let mut headers = Headers::default();
     let Some(rest) = bytes.strip_prefix(VERSION) else { return headers };
@@ -49,12 +49,12 @@ pub(super) fn headers(bytes: &[u8]) -> Headers {
     headers
 }
 
-/// Whether JetStream says that it has stored a message, or not.
+/// Whether this is a response from JetStream about storing a message.
 pub(super) fn is_stored(payload: &[u8]) -> bool {
     payload.starts_with(b"{\"stream\":\"") && find(payload, b"\"seq\":").is_some()
 }
 
-/// The failure that JetStream answers with.
+/// The failure in a JetStream response.
 pub(super) fn refusal(payload: &[u8]) -> Option<(i32, Failure)> {
     find(payload, b"\"err_code\":")?;
     let code = &payload[find(payload, b"\"code\":")?..];
@@ -67,7 +67,7 @@ pub(super) fn refusal(payload: &[u8]) -> Option<(i32, Failure)> {
     Some((code, Failure { kind: code.to_string(), message }))
 }
 
-/// Where what follows these bytes begins.
+/// Position after the first occurrence of `wanted`.
 fn find(payload: &[u8], wanted: &[u8]) -> Option<usize> {
     memchr::memmem::find(payload, wanted).map(|at| at + wanted.len())
 }

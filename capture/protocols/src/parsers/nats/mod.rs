@@ -1,7 +1,7 @@
-//! The NATS client protocol (docs.nats.io/reference/reference-protocols/nats-protocol).
-//! Publishing and delivering are answered by nobody, except where a message names
-//! a subject for its answer that was made up for it: then what goes there is its
-//! answer, be it a service's or JetStream's, or the acknowledgement for JetStream.
+//! The NATS client protocol (docs.nats.io/reference/reference-protocols/nats-protocol). Published
+//! and delivered messages get no response, unless a message names a reply subject created for it
+//! alone. A message to that subject is the response: from a service, from JetStream, or an
+//! acknowledgement for JetStream.
 
 mod headers;
 mod operation;
@@ -26,20 +26,20 @@ use crate::redaction::without_quoted;
 use crate::sessions::early::Early;
 use crate::sessions::{Conversation, Failure, Manner, Request};
 
-/// NATS, to whoever tells protocols apart.
+/// NATS in the protocol table.
 pub(crate) const KNOWN: Known =
     Known { name: "nats", recognise: operation::recognise, parser: |_| Box::new(Nats::new()) };
 
-/// Messages of which it is remembered which subscription may answer them.
+/// Maximum messages for which the subscription that may answer them is remembered.
 const MAX_AWAITED: usize = 64;
 
-/// What the message that passes is.
+/// The type of the message that is being sent.
 enum Passing {
-    /// A request that is open.
+    /// An open request with this id.
     Open(u64),
-    /// The answer to an open request.
+    /// A response to the open request with this id.
     Answer(u64),
-    /// A message that nobody answers.
+    /// A message without a response.
     Untold(Mark, Box<Request>),
 }
 
@@ -49,12 +49,12 @@ pub(super) struct Nats {
     responses: Reader,
     passing: [Option<Passing>; 2],
     subscriptions: Subscriptions,
-    /// Deliveries that subscriptions may answer that have not answered yet.
+    /// Deliveries to subscriptions that could respond, but have not responded yet.
     awaited: VecDeque<(u64, Vec<u8>)>,
     early: Early,
-    /// Where the server confirms everything: what was sent, what was confirmed.
+    /// If the server confirms every message: the number of messages sent and confirmed.
     confirming: Option<(u64, u64)>,
-    /// The server's first word was seen, so that what is missing after it shows.
+    /// The server's first message was seen, so a later gap can be noticed.
     introduced: bool,
     strikes: Strikes,
 }
@@ -74,7 +74,7 @@ impl Nats {
         }
     }
 
-    /// Messages of a side were not seen, and perhaps answers among them.
+    /// Messages of one side were missed, perhaps with responses.
     fn lose(&mut self, side: Side, conversation: &mut Conversation<'_>) {
         self.passing[side as usize] = None;
         self.confirming = None;
@@ -86,9 +86,9 @@ impl Nats {
         conversation.abandon_where(|stream| answered(stream) || confirmed(stream));
     }
 
-    /// A client's message.
+    /// Handles a client message.
     fn asked(&mut self, head: Head, conversation: &mut Conversation<'_>) {
-        // What the server confirms is numbered.
+        // Messages that the server confirms are numbered.
         let number = match (&mut self.confirming, &head.operation) {
             (_, Operation::Ping | Operation::Pong) => None,
             (Some((sent, _)), _) => {
@@ -132,13 +132,13 @@ impl Nats {
         let acknowledges = subjects::is_acknowledgement(&message.subject);
         let asks = subjects::is_inbox(&message.reply);
         if acknowledges && asks {
-            // JetStream says that it has heard: that is no message of its own.
+            // An acknowledgement for JetStream is not a message of its own.
             let request = describe("acknowledge", None, Manner::Call, message, Headers::default());
             let stream = subjects::by_reply(Kind::Request, &message.reply);
             conversation.open(start, end, Request { stream, silent: true, ..request });
         }
         if acknowledges && payload.starts_with(b"+WPI") {
-            // Still working on it.
+            // The client reports that it is still working on the message.
             return;
         }
         let stream = subjects::by_reply(Kind::Delivery, &message.subject);
@@ -162,7 +162,7 @@ impl Nats {
             return;
         }
         if acknowledges || subjects::is_inbox(&message.subject) {
-            // What this answers may not have been reported yet.
+            // The request for this response may not have been reported yet.
             let end = end.after(unread(message, content));
             self.early.keep(stream..=stream, (start, end), found.error.clone(), None);
         }
@@ -187,12 +187,12 @@ impl Nats {
         self.passing[Side::Request as usize] = Some(Passing::Open(stream));
     }
 
-    /// A server's message.
+    /// Handles a server message.
     fn answered(&mut self, head: Head, conversation: &mut Conversation<'_>) {
         let (start, end) = (head.start, head.end);
         let connecting = subjects::stream(Kind::Connect, 0);
         let begun = conversation.find(|exchange| exchange.request.stream == connecting).is_some();
-        // Whatever it says first but an error says that all is well.
+        // Any first message other than an error means success.
         if begun && !matches!(head.operation, Operation::Info | Operation::Ping) {
             let failure = match &head.operation {
                 Operation::Err(reason) => Some(error(reason)),
@@ -214,7 +214,7 @@ impl Nats {
                 }
             }
             Operation::Err(reason) => {
-                // Whether it stands for a confirmation nobody says.
+                // It is unknown whether this error replaces a confirmation.
                 if self.confirming.take().is_some() {
                     let confirmed = |stream| subjects::is(stream, Kind::Confirmed);
                     conversation.abandon_where(confirmed);
@@ -256,7 +256,7 @@ impl Nats {
             self.early.keep(stream..=stream, (start, end), failure, code);
         }
         if found.status.is_some() {
-            // The broker's own word: nothing more to come, or not now.
+            // The broker's own status: no more messages, or none now.
             return;
         }
         let mut request = describe("deliver", Some("process"), Manner::Deliver, message, found);
@@ -266,7 +266,7 @@ impl Nats {
         }
         let answerable =
             subjects::is_inbox(&message.reply) || subjects::is_acknowledgement(&message.reply);
-        // Of a message that comes for several subscriptions, one is answered.
+        // If a message is delivered to several subscriptions, only one gets a response.
         let stream = subjects::by_reply(Kind::Delivery, &message.reply);
         let again = conversation.find(|exchange| exchange.request.stream == stream).is_some();
         let expectation = match answerable && !again {
@@ -306,7 +306,7 @@ impl Nats {
     }
 }
 
-/// A message's headers, and what was looked at of the rest.
+/// Splits a message into its headers and the captured part of the payload.
 fn split<'a>(message: &Message, content: &'a [u8]) -> (Headers, &'a [u8]) {
     let bytes = usize::try_from(message.header_bytes).unwrap_or(usize::MAX);
     let (before, payload) = content.split_at(bytes.min(content.len()));
@@ -333,15 +333,14 @@ fn describe(
     request
 }
 
-/// The failure that an error line names; what it is about is no part of its kind.
+/// The failure in an error line. The subject that an error names is not part of its kind.
 fn error(reason: &str) -> Failure {
     let kind = reason.split(" for ").next().unwrap_or_default().trim();
     let message = without_quoted(reason).into_owned();
     Failure { kind: kind.to_ascii_lowercase().replace(' ', "_"), message }
 }
 
-/// The open request to the subject that an error is about, which it names in
-/// quotes.
+/// The open request to the subject that an error quotes.
 fn asked_at(conversation: &mut Conversation<'_>, reason: &str) -> Option<u64> {
     let subject = reason.split('"').nth(1)?;
     let named = |request: &Request| {
@@ -355,13 +354,13 @@ fn asked_at(conversation: &mut Conversation<'_>, reason: &str) -> Option<u64> {
     asked.map(|exchange| exchange.request.stream)
 }
 
-/// What the answer to a request says of how it went.
+/// Records the outcome from the response to a request.
 fn reply(found: &Headers, payload: &[u8], conversation: &mut Conversation<'_>) {
     let Some(exchange) = conversation.answering() else { return };
     let refused = headers::refusal(payload).is_some();
     let to_broker = exchange.request.operation.starts_with("request $JS.");
     if !to_broker && (headers::is_stored(payload) || refused) {
-        // JetStream's word that it has the message, or will not take it.
+        // JetStream confirms that it stored the message, or rejects it.
         let request = &mut exchange.request;
         request.manner = Manner::Publish;
         request.operation = request.operation.replacen("request", "publish", 1);
@@ -376,10 +375,10 @@ fn reply(found: &Headers, payload: &[u8], conversation: &mut Conversation<'_>) {
     (exchange.answer.status_code, exchange.answer.failure) = failed(found, payload);
 }
 
-/// The failure that an answer names, if it does.
+/// The failure in a response, if any.
 fn failed(found: &Headers, payload: &[u8]) -> (Option<i32>, Option<Failure>) {
     if let Some((code, said)) = found.status.as_ref().filter(|(code, _)| *code >= 400) {
-        // The one that comes without words means that nobody listens.
+        // Status 503 without text means that there are no responders.
         let said = if *code == 503 && said.is_empty() { "no responders" } else { said };
         let message = format!("{code}: {said}");
         return (Some(*code), Some(Failure { kind: code.to_string(), message }));
@@ -390,12 +389,12 @@ fn failed(found: &Headers, payload: &[u8]) -> (Option<i32>, Option<Failure>) {
     }
 }
 
-/// Bytes of a message that come after what is looked at, its end counted.
+/// Number of message bytes after the captured part, including the line end.
 fn unread(message: &Message, content: &[u8]) -> u64 {
     message.bytes - content.len() as u64 + 2
 }
 
-/// Ends the request of a stream, if it is open.
+/// Completes the request of a stream, if it is open.
 fn finish(
     conversation: &mut Conversation<'_>,
     stream: u64,

@@ -4,28 +4,27 @@
 use crate::bytes::{Side, text};
 use crate::parser::Likeness;
 
-/// Longest control line that is read; NATS's own bound on what clients send is as
-/// much unless configured otherwise.
+/// Maximum length of a control line. By default, NATS has the same limit for lines from clients.
 pub(super) const MAX_LINE_BYTES: usize = 4096;
-/// Longest message that is believed (NATS allows at most 64 MiB).
+/// Maximum plausible message length (NATS allows at most 64 MiB).
 const MAX_PAYLOAD_BYTES: u64 = 1 << 26;
-/// Longest reason of an error.
+/// Maximum length of an error's reason.
 const MAX_REASON_BYTES: usize = 256;
 
-/// A message that passes, to the server or from it.
+/// A message to or from the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) subject: Vec<u8>,
-    /// The subscription that it is for, of a message from the server.
+    /// Id of the receiving subscription, in a message from the server.
     pub(super) subscription: Vec<u8>,
-    /// Where an answer to it goes.
+    /// Reply subject.
     pub(super) reply: Vec<u8>,
-    /// Bytes of headers, and of all that follows the line but its end.
+    /// Length of the headers, and of headers plus payload without the line end.
     pub(super) header_bytes: u64,
     pub(super) bytes: u64,
 }
 
-/// What a line says.
+/// The content of a control line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Operation {
     Connect { verbose: bool },
@@ -44,7 +43,7 @@ fn number(word: &[u8]) -> Option<u64> {
     plain.then(|| std::str::from_utf8(word).ok()?.parse().ok()).flatten()
 }
 
-/// A subject is a word: no control characters, no empty levels.
+/// Whether this is a valid subject: no control characters, no empty levels.
 fn is_subject(word: &[u8]) -> bool {
     !word.is_empty()
         && word.iter().all(|byte| *byte > b' ' && *byte != 0x7f)
@@ -52,8 +51,7 @@ fn is_subject(word: &[u8]) -> bool {
         && !word.ends_with(b".")
 }
 
-/// What a line, without its end, says of this side; `None` where it says nothing
-/// that the side may say.
+/// Parses a line without its line end. Returns `None` if the line is not valid for this side.
 pub(super) fn parse(side: Side, line: &[u8]) -> Option<Operation> {
     let mut words = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
     let name = words.next()?.to_ascii_uppercase();
@@ -117,8 +115,7 @@ fn message(subject: &[u8], id: &[u8], rest: &[&[u8]], headers: bool) -> Option<M
     })
 }
 
-/// The lines that a connection under way is recognised by, and those that begin
-/// one.
+/// Lines by which a running connection is recognised, and lines that begin one.
 const fn names(side: Side) -> &'static [&'static [u8]] {
     match side {
         Side::Request => &[b"CONNECT {", b"PUB ", b"HPUB ", b"SUB ", b"UNSUB "],
@@ -126,13 +123,13 @@ const fn names(side: Side) -> &'static [&'static [u8]] {
     }
 }
 
-/// Whether bytes look like the beginning of a message. Lines that other protocols
-/// know, too, tell nothing by themselves.
+/// Whether bytes look like the start of a message. Lines that other protocols also use are not
+/// sufficient.
 pub(super) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
     let partly = if whole { Likeness::Maybe } else { Likeness::No };
     let mut rest = bytes;
     loop {
-        // These may be long, and nothing else begins so.
+        // These lines may be long, and no other protocol begins like this.
         if rest.starts_with(b"CONNECT {") && side == Side::Request
             || rest.starts_with(b"INFO {") && side == Side::Response
         {

@@ -1,27 +1,26 @@
-//! Borders of NATS messages: a line, and after some a payload of the size that it
-//! says, with a line's end after it.
+//! Framing of NATS messages: a line and, for some lines, a payload of the stated length with a line
+//! end.
 
 use super::operation::{self, MAX_LINE_BYTES, Message, Operation};
 use crate::bytes::{Input, Mark, Side};
 use crate::framing::Step;
 use crate::parser::Likeness;
 
-/// Bytes of a message's headers that are looked at.
+/// Maximum bytes of a message's headers that are read.
 const MAX_HEADER_BYTES: u64 = 2048;
-/// Bytes of a payload that are looked at where it may be the broker's own word.
+/// Maximum bytes of a payload that are read if the payload may come from the broker itself.
 const MAX_PEEKED_BYTES: u64 = 256;
 /// The end of a payload.
 const END: &[u8; 2] = b"\r\n";
 
-/// The part of a message that is looked at.
+/// The part of a message that is read.
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(super) operation: Operation,
-    /// Its headers, then the beginning of what follows, as far as that is looked
-    /// at and was captured.
+    /// The headers, then the start of the payload, as far as it is read and captured.
     pub(super) content: Vec<u8>,
     pub(super) start: Mark,
-    /// Past what is looked at.
+    /// End of the part that is read.
     pub(super) end: Mark,
 }
 
@@ -29,19 +28,19 @@ pub(crate) struct Head {
 enum State {
     /// In a line, or before one.
     Line,
-    /// In what is looked at of a payload.
+    /// In the part of a payload that is read.
     Kept { message: Message, remaining: u64, wanted: u64 },
     /// In the rest of a payload.
     Rest { remaining: u64 },
-    /// In its end, of which this much has passed.
+    /// In the line end after a payload; this many bytes of it have passed.
     End(usize),
-    /// Behind a line without payload.
+    /// After a line without payload.
     Ended,
-    /// The borders are not known.
+    /// Message boundaries are lost.
     Lost,
 }
 
-/// One side's messages.
+/// Messages of one side.
 #[derive(Debug)]
 pub(super) struct Reader {
     side: Side,
@@ -56,7 +55,7 @@ impl Reader {
         Self { side, state: State::Line, line: Vec::new(), content: Vec::new(), start: None }
     }
 
-    /// Whether it is between two messages.
+    /// Whether the reader stands between two messages.
     pub(super) const fn is_between(&self) -> bool {
         self.start.is_none() && matches!(self.state, State::Line)
     }
@@ -74,9 +73,8 @@ impl Reader {
         input.skip_all();
     }
 
-    /// Reads up to the next step, to be called until there is [`Step::More`]. Where there is
-    /// no head, the connection is encrypted from here on.
-    /// `peeks` says whether what a message holds is looked at.
+    /// Reads up to the next step. Call until the result is [`Step::More`]. If there is no head, the
+    /// connection is encrypted from here on. `peeks` says whether the payload of a message is read.
     pub(super) fn read(
         &mut self,
         input: &mut Input<'_>,
@@ -157,7 +155,7 @@ impl Reader {
             self.lose(input);
             return Some(Step::Unseen);
         }
-        // The first byte of a TLS record of the handshake.
+        // First byte of a TLS handshake record.
         if self.start.is_none() && self.side == Side::Request && input.bytes[0] == 0x16 {
             return Some(Step::Head(None));
         }

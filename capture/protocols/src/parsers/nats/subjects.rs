@@ -1,13 +1,13 @@
-//! What subjects are for, by their names, and the numbers by which requests and
-//! answers find each other.
+//! The purpose of subjects, judged by their names, and the stream numbers that pair requests with
+//! responses.
 
 use std::hash::{DefaultHasher, Hasher};
 
 use crate::formats::messaging::Destination;
 
-/// Subscriptions of a connection that are remembered.
+/// Maximum subscriptions remembered per connection.
 const MAX_SUBSCRIPTIONS: usize = 512;
-/// Longest name of a subscription, or of its queue, that is remembered.
+/// Maximum length of a subscription id or queue name that is remembered.
 const MAX_NAME_BYTES: usize = 64;
 /// Messages in a row to which a subscription does not answer though it could,
 /// after which it is taken for one that never does.
@@ -16,16 +16,16 @@ const MAX_UNANSWERED: u8 = 16;
 const KIND_SHIFT: u32 = 60;
 const NUMBER_MASK: u64 = (1 << KIND_SHIFT) - 1;
 
-/// What a stream stands for.
+/// Kinds of streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The client's introduction.
+    /// The client's CONNECT.
     Connect = 0,
-    /// A message to whose reply subject the server sends an answer.
+    /// A message to whose reply subject the server sends a response.
     Request = 1,
-    /// A message to whose reply subject the client sends an answer.
+    /// A message to whose reply subject the client sends a response.
     Delivery = 2,
-    /// A message that the server confirms, because the client wanted that of all.
+    /// A message that the server confirms, because the client asked for confirmations.
     Confirmed = 3,
 }
 
@@ -33,8 +33,8 @@ pub(super) const fn stream(kind: Kind, number: u64) -> u64 {
     (kind as u64) << KIND_SHIFT | number & NUMBER_MASK
 }
 
-/// The stream of a message with this reply subject. Those subjects are made up
-/// at random, one for each message.
+/// The stream of a message with this reply subject. Reply subjects are random and used for one
+/// message only.
 pub(super) fn by_reply(kind: Kind, reply: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(reply);
@@ -46,22 +46,22 @@ pub(super) const fn is(stream: u64, kind: Kind) -> bool {
     stream >> KIND_SHIFT == kind as u64
 }
 
-/// A subject that a client made up for answers to come to.
+/// Whether this is a subject that a client created to receive responses.
 pub(super) fn is_inbox(subject: &[u8]) -> bool {
     subject.starts_with(b"_INBOX.")
 }
 
-/// A subject by which a message of JetStream is acknowledged.
+/// Whether this subject acknowledges a JetStream message.
 pub(super) fn is_acknowledgement(subject: &[u8]) -> bool {
     subject.starts_with(b"$JS.ACK.")
 }
 
-/// A client's wish to be given further messages, some time.
+/// Whether this subject requests further messages for a client.
 pub(super) fn is_pull(subject: &[u8]) -> bool {
     subject.starts_with(b"$JS.API.CONSUMER.MSG.NEXT.") || subject.starts_with(b"$JS.FC.")
 }
 
-/// A subject as spans show it.
+/// The subject as spans show it.
 pub(super) fn destination(subject: &[u8]) -> Destination {
     if is_inbox(subject) || is_acknowledgement(subject) {
         Destination::anonymous(subject)
@@ -74,26 +74,26 @@ pub(super) fn destination(subject: &[u8]) -> Destination {
 struct Subscription {
     id: Vec<u8>,
     queue: Vec<u8>,
-    /// Whether it has answered.
+    /// Whether the subscription has ever responded.
     answers: bool,
-    /// Messages since then that it could have answered.
+    /// Number of messages since the last response that it could have answered.
     unanswered: u8,
 }
 
-/// A connection's subscriptions.
+/// Subscriptions of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
     known: Vec<Subscription>,
 }
 
-/// What is to be expected of the receiver of a message with a reply subject.
+/// Whether the receiver of a message with a reply subject is expected to respond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expectation {
-    /// He will answer.
+    /// A response is expected.
     Answer,
-    /// He may.
+    /// A response is possible.
     Perhaps,
-    /// He will not.
+    /// No response is expected.
     Nothing,
 }
 
@@ -108,21 +108,21 @@ impl Subscriptions {
         }
     }
 
-    /// It ends.
+    /// A subscription ends.
     pub(super) fn unsubscribe(&mut self, id: &[u8]) {
         self.known.retain(|known| known.id != id);
     }
 
-    /// The queue group that it is of, if any.
+    /// The queue group of a subscription, if any.
     pub(super) fn queue(&self, id: &[u8]) -> Option<&[u8]> {
         let found = self.known.iter().find(|known| known.id == id)?;
         Some(found.queue.as_slice()).filter(|queue| !queue.is_empty())
     }
 
-    /// It is given a message that it could answer.
+    /// A message that can be answered is delivered to this subscription.
     pub(super) fn expect(&mut self, id: &[u8]) -> Expectation {
         if !self.known.iter().any(|known| known.id == id) {
-            // Of a connection older than the agent.
+            // The connection is older than the agent.
             self.subscribe(id, b"");
         }
         let Some(found) = self.known.iter_mut().find(|known| known.id == id) else {
@@ -136,7 +136,7 @@ impl Subscriptions {
         }
     }
 
-    /// It has answered.
+    /// The subscription has responded.
     pub(super) fn answered(&mut self, id: &[u8]) {
         if let Some(found) = self.known.iter_mut().find(|known| known.id == id) {
             found.answers = true;

@@ -621,7 +621,7 @@ fn done(statement: &OwnStatement) -> Done {
     Done::of(&statement.summary.operation)
 }
 
-/// Marks messages sent after a failure, which the server skips up to the next Sync.
+/// Marks a request as failed that the server skips because an earlier message has failed.
 fn pass_over(exchange: Option<&mut Exchange>) {
     if let Some(exchange) = exchange
         && exchange.answer.failure.is_none()
