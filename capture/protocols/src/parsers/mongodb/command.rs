@@ -125,7 +125,7 @@ impl Command {
         Some(Self { name: name.to_owned(), ..Self::default() })
     }
 
-    /// Whether the command may get responses without end.
+    /// Whether the command only monitors the connection. Its responses may continue without end.
     pub(super) fn watches(&self) -> bool {
         SILENT.contains(&self.name.as_str())
     }

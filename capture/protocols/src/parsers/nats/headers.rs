@@ -49,7 +49,7 @@ pub(super) fn headers(bytes: &[u8]) -> Headers {
     headers
 }
 
-/// Whether this is a response from JetStream about storing a message.
+/// Whether this payload is JetStream's acknowledgement that it stored a message.
 pub(super) fn is_stored(payload: &[u8]) -> bool {
     payload.starts_with(b"{\"stream\":\"") && find(payload, b"\"seq\":").is_some()
 }

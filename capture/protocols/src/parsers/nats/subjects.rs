@@ -9,8 +9,8 @@ use crate::formats::messaging::Destination;
 const MAX_SUBSCRIPTIONS: usize = 512;
 /// Maximum length of a subscription id or queue name that is remembered.
 const MAX_NAME_BYTES: usize = 64;
-/// Messages in a row to which a subscription does not answer though it could,
-/// after which it is taken for one that never does.
+/// After this many consecutive messages without a response, a subscription is assumed never to
+/// respond.
 const MAX_UNANSWERED: u8 = 16;
 
 const KIND_SHIFT: u32 = 60;
