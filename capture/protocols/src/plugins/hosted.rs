@@ -58,7 +58,7 @@ pub(super) struct Hosted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     On,
-    /// Like on, but the operator was told about a failure.
+    /// Like [`Self::On`], but the operator was told about a failure.
     Failing,
     Off,
 }

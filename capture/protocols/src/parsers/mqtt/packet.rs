@@ -38,7 +38,7 @@ const MAX_CLIENT_ID_BYTES: usize = 128;
 
 /// Result of reading a fixed header.
 enum Fixed {
-    /// A packet with this first byte and this remaining length.
+    /// A packet of this type with this remaining length.
     Packet(u8, usize),
     /// More bytes are needed.
     Short,

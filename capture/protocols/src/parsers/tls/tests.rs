@@ -1,4 +1,4 @@
-//! Handshakes put together by hand.
+//! Tests with handcrafted handshakes.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn record(kind: u8, content: &[u8]) -> Vec<u8> {
     [&[kind, 3, 3], &length[..], content].concat()
 }
 
-/// A greeting, or an answer where `cipher` is given.
+/// A ClientHello, or a ServerHello if `cipher` is given.
 fn hello(cipher: Option<u16>, session: &[u8], extensions: &[(u16, &[u8])]) -> Vec<u8> {
     let mut content = vec![3, 3];
     content.extend([7; 32]);
@@ -48,7 +48,7 @@ const NAME: (u16, &[u8]) = (0, b"\0\x07\0\0\x04shop");
 const OFFERS: (u16, &[u8]) = (16, b"\0\x0c\x02h2\x08http/1.1");
 const NEW: (u16, &[u8]) = (43, &[3, 4]);
 
-/// Reads turns, each with bytes that were not captured, in pieces of `size`.
+/// Reads turns in pieces of `size`. Each turn also has a number of bytes that were not captured.
 fn read(turns: &[(Side, Vec<u8>, u64)], size: usize) -> Handshake {
     let mut handshake = Handshake::default();
     let mut offsets = [0, 0];
@@ -142,7 +142,7 @@ fn a_handshake_seen_in_part_is_not_said_to_have_failed() {
     let answer = hello(Some(0xc02f), b"", &[]);
     let turns = [
         (Request, hello(None, b"", &[NAME]), 0),
-        // The certificates were not captured, nor where they end.
+        // Neither the certificates nor their end were captured.
         (Response, [answer, record(22, &[9; 100])[..50].to_vec()].concat(), 3000),
         (Request, [record(20, &[1]), record(22, &[9; 40])].concat(), 0),
         (Request, record(21, &[9; 26]), 0),
