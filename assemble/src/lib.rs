@@ -7,6 +7,7 @@
 mod chains;
 mod clocks;
 mod index;
+mod messages;
 mod parents;
 mod read;
 mod resolve;
@@ -23,6 +24,7 @@ mod window;
 mod testing;
 
 pub use clocks::ClockDifference;
+pub use messages::{Carrier, MessageLink, link_messages, message_keys};
 pub use parents::{RULES, Rule};
 pub use resolve::assemble_all;
 pub use row::{Prior, Row};

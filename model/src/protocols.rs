@@ -85,6 +85,7 @@ pub const PROTOCOLS: &[Protocol] = &[
     protocol(protocol::AMQP, "AMQP 0-9-1", Some(5672), Some(broker("rabbitmq", &["amqp"]))),
     protocol(protocol::MQTT, "MQTT 3.1.1, 5", Some(1883), Some(broker("mqtt", &["mosquitto"]))),
     protocol(protocol::NATS, "NATS", Some(4222), Some(broker("nats", &[]))),
+    protocol(protocol::ZMTP, "ZMTP 3 (ZeroMQ)", None, None),
     protocol(protocol::DUBBO, "Dubbo 2", Some(20880), None),
     protocol(protocol::FASTCGI, "FastCGI", Some(9000), None),
     protocol(protocol::TLS, "anything else in TLS", None, None),
@@ -214,6 +215,8 @@ pub mod protocol {
     pub const KAFKA: &str = "kafka";
     /// AMQP 0-9-1, as RabbitMQ speaks it.
     pub const AMQP: &str = "amqp";
+    /// ZMTP, the protocol of ZeroMQ.
+    pub const ZMTP: &str = "zmtp";
     /// MQTT.
     pub const MQTT: &str = "mqtt";
     /// NATS client protocol.

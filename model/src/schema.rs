@@ -67,7 +67,8 @@ columns! {
     NETWORK_NAMESPACE = "network_namespace",
     /// X-Request-ID header of the request, or of its response.
     X_REQUEST_ID = "x_request_id",
-    /// Business key that chains requests, such as an order number.
+    /// The messages of a broker that the span sent (`>task:9f86d081884c7d65`) and received (`<…`),
+    /// separated by spaces. Spans that have one in common are linked when they are read.
     LOGICAL_KEY = "logical_key",
     /// The trace according to assembly; null until assembly has run.
     ASSEMBLED_TRACE_ID = "assembled_trace_id",

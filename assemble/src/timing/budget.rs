@@ -10,8 +10,10 @@ const SECOND_NANO: i64 = 1_000_000_000;
 const STEPS_PER_SECOND: i64 = 750_000;
 /// So much is saved up at most: rows may come all at once.
 const MOST_SAVED_STEPS: i64 = 20 * STEPS_PER_SECOND;
-/// How much beyond its share may be left to be made up for.
+/// So far beyond its share, nothing is computed.
 const MOST_OWED_STEPS: i64 = STEPS_PER_SECOND;
+/// What one solution took beyond that is made up for, but not for longer than this.
+const MOST_DEBT_STEPS: i64 = 16 * STEPS_PER_SECOND;
 /// So much is computed without a pause.
 const MOST_AT_ONCE_STEPS: u64 = 4 * STEPS_PER_SECOND as u64;
 /// Rows that are so much older than the newest,
@@ -82,7 +84,7 @@ impl Budget {
     }
 
     pub(super) fn spend(&mut self, steps: u64) {
-        self.steps = self.steps.saturating_sub_unsigned(steps).max(-2 * MOST_OWED_STEPS);
+        self.steps = self.steps.saturating_sub_unsigned(steps).max(-MOST_DEBT_STEPS);
         self.at_once = self.at_once.saturating_add(steps);
     }
 }

@@ -396,11 +396,13 @@ impl Process {
         let hopeless = self.looked_nano < self.hopeless_until_nano;
         let effort = budget.effort().filter(|_| orphans <= MAX_CALLS && !hopeless);
         let skipped = effort.is_none();
+        let mut given_up = false;
         let found = effort.map_or_else(Vec::new, |effort| {
             let mut random = Random::new(self.number << 32 | self.looks);
             let solution = self.find(&requests, &calls, (&mut random, effort));
             budget.spend(solution.steps);
-            if solution.at_work > MOST_AT_WORK {
+            given_up = solution.given_up;
+            if given_up || solution.at_work > MOST_AT_WORK {
                 self.hopeless_until_nano = self.looked_nano.saturating_add(HOPELESS_FOR_NANO);
             }
             solution.found
@@ -424,7 +426,7 @@ impl Process {
             made.said_of = parent.map(|parent| parent.slot);
             match parent {
                 Some(_) => counters.linked += 1,
-                None if skipped && !hopeless => counters.skipped += 1,
+                None if given_up || (skipped && !hopeless) => counters.skipped += 1,
                 None => counters.unclear += 1,
             }
             decided.push((made.row, parent));
@@ -458,6 +460,9 @@ impl Process {
         let sorts = self.sorts.keys().filter(|(serves, _)| !serves).count();
         let blank = self.model.of_nobody();
         let plain = solve::solve(&blank, requests, calls, sorts, None, (&mut *random, effort));
+        if plain.given_up {
+            return plain;
+        }
         if self.model.requests() >= KNOWN_AFTER {
             return explain(plain, &self.model, requests, calls, sorts, (random, effort));
         }
@@ -551,6 +556,9 @@ fn explain(
     solve::learn(&mut now, requests, calls, of, |_| 1.0);
     let again = solve::solve(&now, requests, calls, sorts, Some(&learnt.found), (random, effort));
     let steps = plain.steps + learnt.steps + again.steps;
+    if learnt.given_up || again.given_up {
+        return Solution { steps, given_up: true, found: vec![None; calls.len()], at_work: 0.0 };
+    }
     let (mut better, other) =
         if again.at_work <= plain.at_work { (again, plain) } else { (plain, again) };
     let share_of = |found: Option<(usize, f32)>, request: usize| match found {

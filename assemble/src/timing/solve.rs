@@ -48,7 +48,14 @@ pub(super) struct Solution {
     pub(super) at_work: f64,
     /// Number of likelihoods computed.
     pub(super) steps: u64,
+    /// Whether it took too much, so that nothing was found.
+    pub(super) given_up: bool,
 }
+
+/// Maximum work for a solution, in likelihoods of up to four calls: about a second of a processor.
+/// What takes more is given up, for other processes wait meanwhile.
+const MOST_WORK: u64 = 4_000_000;
+const CALLS_OF_A_LIKELIHOOD: u64 = 4;
 
 /// Slack between two kernel times of one process.
 const SLACK_NANO: i64 = 20_000;
@@ -149,6 +156,7 @@ struct Solver<'a> {
     /// Minimum log-likelihood of a background call.
     background: f64,
     steps: u64,
+    work: u64,
     events: Vec<(i64, bool, What)>,
     changed: Vec<u32>,
 }
@@ -157,6 +165,7 @@ impl Solver<'_> {
     /// Log-likelihood of the request with these calls.
     fn score(&mut self, request: usize, members: &[u32]) -> f64 {
         self.steps += 1;
+        self.work += 1 + members.len() as u64 / CALLS_OF_A_LIKELIHOOD;
         let mut events = std::mem::take(&mut self.events);
         let score = walk(
             &self.requests[request],
@@ -293,6 +302,7 @@ impl Solver<'_> {
     /// The initial assignment: calls in order of start, each to the request for which it is the
     /// likeliest next call.
     fn guess(&mut self, call: u32) {
+        self.work += self.candidates[call as usize].len() as u64;
         let likeliest = self.candidates[call as usize]
             .iter()
             .map(|request| *request as usize)
@@ -520,6 +530,7 @@ pub(super) fn solve(
         scores: vec![0.0; requests.len()],
         background: (BACKGROUND * rate.max(1e-12)).ln(),
         steps: 0,
+        work: 0,
         events: Vec::new(),
         changed: Vec::new(),
     };
@@ -557,6 +568,9 @@ pub(super) fn solve(
             1.0 + HEAT * (effort.settling.saturating_sub(round)) as f64 / effort.settling as f64;
         for call in &free {
             solver.visit(*call, random, heat, &mut changes);
+            if solver.work > MOST_WORK {
+                return Solution { steps: solver.work, given_up: true, ..solution };
+            }
         }
         solver.divide_unlikely(random, heat);
         if round < effort.settling {

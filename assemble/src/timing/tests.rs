@@ -191,3 +191,17 @@ fn where_calls_come_as_often_without_a_request_none_is_surely_one_s() {
     assert!(nobodys_shares(&Model::default(), &free(10))[&0] <= 0.0);
     assert!(nobodys_shares(&model, &[]).is_empty());
 }
+
+#[test]
+fn what_takes_too_much_is_given_up() {
+    let request = |at: i64| Request { start_nano: at * MICRO, end_nano: 900 * MILLI, what: 0 };
+    let requests: Vec<Request> = (0..64).map(request).collect();
+    let one = |at: i64| Call { start_nano: MILLI + at * 100 * MICRO, ..call(0, 890, State::Free) };
+    let calls: Vec<Call> = (0..4_000).map(one).collect();
+    let model = Model::default();
+    let random = &mut Random::new(1);
+    let solution = solve(&model, &requests, &calls, 1, None, (random, Effort::FULL));
+    assert!(solution.given_up);
+    assert!(solution.found.iter().all(Option::is_none));
+    assert!(solution.steps < 4_100_000, "{}", solution.steps);
+}

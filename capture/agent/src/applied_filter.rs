@@ -80,6 +80,7 @@ impl Applied {
             }
             Event::Data(data) => self.leaves_out(data.connection),
             Event::Task(task) => task.connection != 0 && self.leaves_out(task.connection),
+            Event::StreamName(name) => self.leaves_out(name.connection),
             Event::Records(records) => self.leaves_out(records.connection),
             Event::Datagram(datagram) => self.leaves_out_datagram(datagram, describe),
             Event::Closed(Closed { connection, .. })

@@ -306,6 +306,7 @@ pub(super) fn run(
             state.tracer.set_clock(unix_minus_monotonic_nano());
             state.tracer.tick(monotonic_nano());
             let orphans = state.tracer.take_orphans();
+            let workers = state.tracer.take_workers();
             let Pipeline { libraries, tasks, filter, tracer, .. } = &mut *state;
             let mut wanted =
                 |process| filter.wants_process(process, |process| tracer.describe(process));
@@ -316,6 +317,9 @@ pub(super) fn run(
                 tasks.tick(kernel, &mut wanted);
                 for process in orphans {
                     tasks.watch_births(kernel, process);
+                }
+                for process in workers {
+                    tasks.watch_gifts(kernel, process);
                 }
             }
             for process in state.tracer.take_thread_makers() {

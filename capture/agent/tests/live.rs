@@ -158,9 +158,10 @@ fn follows_the_filter(hook: HookChoice) {
         (namespace.clone(), String::new(), [[true; 2]; 2]),
         (String::new(), namespace, [[false; 2]; 2]),
         ("netns=there-is-none".to_owned(), String::new(), [[false; 2]; 2]),
-        // The server's process also has another service, which is still traced.
-        (String::new(), format!("service=python*:{first}"), [[true, false], [true; 2]]),
-        (format!("service=python*:{second}"), String::new(), [[false; 2], [false, true]]),
+        // The server's process is one service, which has the name of its first port.
+        (String::new(), format!("service=python*:{first}"), [[true, false]; 2]),
+        (format!("service=python*:{second}"), String::new(), [[false; 2]; 2]),
+        (format!("service=python*:{first}"), String::new(), [[false, true]; 2]),
         (String::new(), "service=python*".to_owned(), [[false; 2]; 2]),
         (String::new(), String::new(), [[true; 2]; 2]),
     ];

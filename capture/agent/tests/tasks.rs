@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use spanwise_capture_agent::{Agent, AgentConfig};
 use spanwise_capture_ebpf::kernel::{Hook, HookChoice};
+use spanwise_model::Capture;
+use spanwise_model::unknown::{OPERATION, STATUS};
 use support::agents::{trace, with};
 use support::links::{Links, links};
 use support::programs::{Directory, Running, free_port, wait_for, wait_until_looked_at};
@@ -207,6 +210,67 @@ fn programs_without_symbols_are_followed() {
     check(Hook::SockLength, Kinds { program, ..plain() }, "parallel");
     let program: &'static Path = Box::leak(built("go", &["-buildmode=pie"]).into_boxed_path());
     check(Hook::SockLength, Kinds { program, ..plain() }, "sequential");
+}
+
+/// What HPACK has stored before the agent came is known to the programs only. They tell the names;
+/// where a span's name or status is not known, it says so, and no failure looks like success.
+#[test]
+fn calls_on_connections_older_than_the_agent_are_named_by_the_program() {
+    const ROUND: usize = 120;
+    let directory = Directory::new("tasks-late");
+    let ports = [free_port(), free_port()];
+    let [front, backend] = ports.map(|port| port.to_string());
+    let start = |arguments: &[&str]| {
+        let mut command = Command::new(grpc());
+        command.args(arguments).current_dir(directory.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        Running(command.spawn().expect("it was built"))
+    };
+    let url = |port: &str| format!("http://127.0.0.1:{port}");
+    let _backend = start(&["backend", &backend, "plain"]);
+    wait_for(ports[1]);
+    let _front = start(&["front", &front, "plain", &url(&backend), "unary"]);
+    wait_for(ports[0]);
+    let mut late = start(&["late", &url(&front), &ROUND.to_string()]);
+    let mut lines = BufReader::new(late.0.stdout.take().expect("its output")).lines();
+    let mut input = late.0.stdin.take().expect("its input");
+    lines.next().expect("a round").expect("text");
+    let traced = trace(AgentConfig { record: None, ..with(Hook::SockLength) }, |agent| {
+        wait_until_looked_at(agent);
+        wait_until_followed(agent, 2);
+        for _ in 0..2 {
+            writeln!(input, "again").expect("it reads");
+            lines.next().expect("a round").expect("text");
+        }
+    });
+    let sides = [
+        (ports[0], Capture::ClientProcess),
+        (ports[0], Capture::ServerProcess),
+        (ports[1], Capture::ClientProcess),
+        (ports[1], Capture::ServerProcess),
+    ];
+    for (port, side) in sides {
+        let (mut calls, mut named, mut failed) = (0, 0, 0);
+        for span in traced.side(port, side) {
+            let unknown =
+                |key| span.attribute(key).is_some_and(|value| value.as_str() == Some("unknown"));
+            calls += 1;
+            let name = span.operation.rsplit('/').next().unwrap_or_default();
+            if ["fails", "works", "does"].contains(&name) {
+                named += 1;
+                assert!(!unknown(OPERATION), "{span:?}");
+                let as_it_was = span.error.is_some() == (name == "fails");
+                assert!(as_it_was || unknown(STATUS), "{span:?}");
+                failed += usize::from(name == "fails");
+            } else {
+                assert!(unknown(OPERATION), "{span:?}");
+            }
+        }
+        println!("{side:?} at {port}: {named} of {calls} named, {failed} failed");
+        assert!(calls >= 2 * ROUND - 2, "{side:?}: {calls}");
+        assert!(named * 100 >= calls * 98, "{side:?}: {named} of {calls} named");
+        assert!(failed * 3 >= named - 6, "{side:?}: {failed} of {named} failed");
+    }
 }
 
 /// For checks of the layout tables: programs of other versions, built manually.

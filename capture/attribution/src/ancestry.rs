@@ -13,6 +13,9 @@ use super::{LIKELY, PROVEN_AFTER, ProcessState, within};
 const FIRST_TASK: u64 = 1;
 /// It is said no more often of a process that the origin of its tasks is not known.
 const SAY_ORPHANS_EVERY_NANO: u64 = 1_000_000_000;
+/// How sure it is that a task works for whom it was last given something: work that waits in a
+/// buffer changes hands unseen.
+pub(crate) const GIVEN: f32 = 0.97;
 
 /// Where a call comes from, by its task.
 pub(crate) enum Origin {
@@ -164,6 +167,9 @@ impl ProcessState {
             }
             Serves::Nothing => {}
         }
+        if let Some(found) = self.of_giver(sender) {
+            return found;
+        }
         self.lineage.note(sender.task, sender.parent_task);
         let mut child = sender.task;
         let mut lasting = false;
@@ -260,6 +266,53 @@ impl ProcessState {
             child = parent;
         }
         Origin::Elsewhere
+    }
+
+    /// A task that waited was given something by another one, which has this parent: its work;
+    /// or what it has waited for in the course of its work.
+    pub(crate) fn given(&mut self, task: u64, giver: u64, parent: u64, nano: u64) {
+        let found = match self.served_by(giver, nano).root() {
+            Root::Request(exchange) => Some(exchange),
+            Root::Several(_) => None,
+            // Who connects, reads and writes for it gives it no work.
+            _ if parent == task || self.lineage.is_connections(giver, parent) => return,
+            _ => match self.lineage.last_given(giver, nano) {
+                Some(passed_on) => passed_on,
+                None if self.lineage.last_given(parent, nano).is_some() => return,
+                None => self.begun_for(giver, parent, nano),
+            },
+        };
+        self.lineage.given(task, found, nano);
+    }
+
+    /// The request in which a task was made that works for nobody else.
+    fn begun_for(&mut self, task: u64, parent: u64, nano: u64) -> Option<u64> {
+        match self.lineage.root(task) {
+            Root::Request(exchange) => return Some(exchange),
+            Root::None | Root::Several(_) => return None,
+            Root::Unknown => {}
+        }
+        match self.served_by(parent, nano).root() {
+            Root::Request(exchange) => Some(exchange),
+            Root::Unknown | Root::None | Root::Several(_) => None,
+        }
+    }
+
+    /// The request for which those were at work that gave a task its work, where tasks were seen
+    /// to go on with the work of others.
+    fn of_giver(&mut self, sender: Caller) -> Option<Origin> {
+        if !self.lineage.has_workers() {
+            return None;
+        }
+        let Some(exchange) = self.lineage.last_given(sender.task, sender.time_nano)? else {
+            return Some(Origin::Elsewhere);
+        };
+        if let Some(open) = self.open.get(exchange) {
+            return Some(Origin::Request(within(open.fragment, Evidence::Task, GIVEN)));
+        }
+        // It goes on for nobody who waits, or was given other work since that was not seen.
+        let ended = self.lineage.ended_exchange(exchange, sender.time_nano)?;
+        Some(Origin::Request(within(ended.fragment, Evidence::Task, LIKELY)))
     }
 
     /// How sure a link is of a task that was made in a request: it may serve others later,

@@ -58,6 +58,8 @@ const MAX_WOKEN: usize = 4096;
 /// No fragment has this bit: what has it stands for one that is not known yet, of which calls
 /// follow from each other.
 const STRAND: u64 = 1 << 63;
+/// It is asked no more often that it is seen who gives work to the tasks of a process.
+const SAY_WORKERS_EVERY_NANO: u64 = 1_000_000_000;
 /// How long a request that is over is remembered for those that it has made.
 const ENDED_NANO: u64 = 2_000_000_000;
 
@@ -77,6 +79,8 @@ struct ProcessState {
     conduct: Conduct,
     /// Whether it was asked for that its threads are seen being made.
     threads_watched: bool,
+    /// When it was last asked for that it is seen who gives work to its tasks.
+    worked_nano: u64,
     /// Threads that have read requests, by no task.
     readers: AHashSet<u32>,
     /// Calls whose task told that they were made for a request.
@@ -114,6 +118,8 @@ pub struct Attributor {
     orphans: Vec<u32>,
     /// Processes that make calls on threads of which that is so, likewise.
     thread_makers: Vec<u32>,
+    /// Processes in which tasks go on with the work of others, likewise.
+    workers: Vec<u32>,
 }
 
 impl Attributor {
@@ -131,6 +137,7 @@ impl Attributor {
             demoted: 0,
             orphans: Vec::new(),
             thread_makers: Vec::new(),
+            workers: Vec::new(),
         }
     }
 
@@ -198,9 +205,19 @@ impl Attributor {
     }
 
     /// What was read is the answer to a call that was made for this fragment's request, where
-    /// that is known, or some of it.
-    pub fn answer_read(&mut self, reader: Caller, call: u64, fragment: Option<ByOrder>) {
+    /// that is known, or some of it; in the task `maker` (0: not known).
+    pub fn answer_read(
+        &mut self,
+        reader: Caller,
+        call: u64,
+        maker: u64,
+        fragment: Option<ByOrder>,
+    ) {
         if let Some(state) = self.processes.get_mut(&reader.process) {
+            let is_others = ![0, maker].contains(&reader.task) && maker != 0;
+            if state.hands_streams_over && is_others && reader.parent_task != 0 {
+                state.lineage.reads_for_others(reader.parent_task);
+            }
             state.turns.read_for(reader, fragment.unwrap_or([turns::UNKNOWN; 2]), call);
         }
     }
@@ -215,6 +232,12 @@ impl Attributor {
     /// Whether what a process does when it has read something may tell of its calls.
     pub fn has_turns(&self, process: u32) -> bool {
         self.processes.get(&process).is_some_and(ProcessState::has_turns)
+    }
+
+    /// Whether a task that writes to a connection which several share may write what waits of
+    /// others, and mostly writes its own.
+    pub(crate) fn takes_writes_over(&self, process: u32) -> bool {
+        self.processes.get(&process).is_some_and(|state| state.writes_for_others)
     }
 
     /// Calls whose answers were seen to lead to that of a request, with its fragment, since the
@@ -310,6 +333,13 @@ impl Attributor {
         self.task_ended(process, u64::from(thread) | THREAD);
     }
 
+    /// A task that waited was given something by another one, with which its parent comes.
+    pub fn task_given(&mut self, process: u32, task: u64, giver: (u64, u64), time_nano: u64) {
+        if let Some(state) = self.processes.get_mut(&process) {
+            state.given(task, giver.0, giver.1, time_nano);
+        }
+    }
+
     /// A task that was made earlier has this parent.
     pub fn task_known(&mut self, process: u32, task: u64, parent: u64) {
         if let Some(state) = self.processes.get_mut(&process) {
@@ -359,6 +389,12 @@ impl Attributor {
     /// which they were made, since the last call.
     pub fn take_orphans(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.orphans)
+    }
+
+    /// Processes in which tasks go on with the work of others than their maker, since the last
+    /// call.
+    pub fn take_workers(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.workers)
     }
 
     /// Processes that serve requests and make calls on threads of which it is not known by
@@ -487,6 +523,13 @@ impl Attribution for Attributor {
                 self.orphans.push(sender.process);
             }
             Origin::Unknown | Origin::Elsewhere => {}
+        }
+        if sender.task != 0
+            && state.lineage.has_workers()
+            && sender.time_nano.saturating_sub(state.worked_nano) >= SAY_WORKERS_EVERY_NANO
+        {
+            state.worked_nano = sender.time_nano;
+            self.workers.push(sender.process);
         }
         if sender.task != 0
             && follows_turns(sender.task)

@@ -103,6 +103,10 @@ pub(crate) struct Lineage {
     watched: VecDeque<(u64, u64)>,
     /// Those that did no more than what they were made for, and those that went on.
     children: Share,
+    /// For which request those were at work that last gave tasks theirs, if for any; and when.
+    gifts: Recent<u64, (Option<u64>, u64)>,
+    /// Tasks that have made others which read a connection for all.
+    connectors: Recent<u64, ()>,
 }
 
 impl Lineage {
@@ -169,6 +173,35 @@ impl Lineage {
     /// Whether tasks that are made in a request work for that.
     pub(crate) fn trusts_children(&self) -> bool {
         self.children.wrong() < FEW_WORKERS || self.children.is_believed()
+    }
+
+    /// Whether tasks were seen that go on with the work of others.
+    pub(crate) const fn has_workers(&self) -> bool {
+        !self.children.is_clean()
+    }
+
+    /// A task was given work by one that was at work for this request, or for none.
+    pub(crate) fn given(&mut self, task: u64, exchange: Option<u64>, nano: u64) {
+        self.gifts.insert(task, (exchange, nano));
+    }
+
+    /// For which request, if for any, it was last given work; not later than this.
+    pub(crate) fn last_given(&mut self, task: u64, now_nano: u64) -> Option<Option<u64>> {
+        let (exchange, nano) = self.gifts.get(&task)?;
+        (nano <= now_nano).then_some(exchange)
+    }
+
+    /// A task has read the answer to another one's call: it was made for a connection, as was
+    /// all that its maker makes.
+    pub(crate) fn reads_for_others(&mut self, parent: u64) {
+        if self.connectors.get(&parent).is_none() {
+            self.connectors.insert(parent, ());
+        }
+    }
+
+    /// Whether a task of that parent gives others what has come on a connection.
+    pub(crate) fn is_connections(&mut self, task: u64, parent: u64) -> bool {
+        self.connectors.get(&task).is_some() || self.connectors.get(&parent).is_some()
     }
 
     /// Whether they do as far as was seen, and enough were.

@@ -147,9 +147,14 @@ impl<E> PendingCalls<E> {
             }
             _ => return None,
         }
-        // Who writes to a connection with streams writes for others, too.
-        let is_makers =
-            exchange.request.stream == 0 && (sender.task != 0 || is_of_one_thread(exchange));
+        // Who writes to a connection with streams may write for others, too. A task that has
+        // taken over what others wrote reads its next request only after that: it claims none of
+        // these calls.
+        let is_makers = if exchange.request.stream == 0 {
+            sender.task != 0 || is_of_one_thread(exchange)
+        } else {
+            sender.task != 0 && attributor.takes_writes_over(sender.process)
+        };
         let turn = exchange.made_for().is_some() && attributor.has_turns(sender.process);
         let makers = if is_makers { attributor.makers(sender) } else { Vec::new() };
         let is_hopeless = makers.is_empty() && !turn;

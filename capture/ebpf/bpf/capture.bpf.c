@@ -130,6 +130,8 @@ static __noinline bool announce(const struct sock *sk, struct socket_state *stat
     state->batches = 0;
     __u64 address = (__u64)sk;
     bpf_map_update_elem(&connections_by_socket, &address, &state->connection, BPF_ANY);
+    if (!state->established_nano)
+        bpf_map_update_elem(&late_connections, &address, &state->connection, BPF_ANY);
     __u64 now = bpf_ktime_get_ns();
     fill(&opened->event, SPANWISE_OPENED, state, task,
          state->established_nano ? state->established_nano : now);

@@ -32,6 +32,7 @@ struct datagram_call {
     __u8 named;
     /* Whether the socket has sent to a watched port. Its own port is arbitrary. */
     __u8 watched;
+    struct task_ids ids; /* whose it is, if that is known */
 };
 PASSED(datagram_call)
 
@@ -131,8 +132,45 @@ static __always_inline struct user_buffer datagram_buffer(const struct datagram_
         return 1;                                                                       \
     } while (0)
 
-/* Returns 1 if the datagram is reported. A global function, which the verifier checks separately,
- * so that the TCP programs stay unchanged. */
+/* The port in a socket's name; 0 if it cannot be read. */
+static __always_inline __u16 named_port(__u64 from)
+{
+    struct socket_name name;
+    if (!from || bpf_probe_read_user(&name, 8, (void *)from)
+        || (name.family != AF_INET && name.family != AF_INET6))
+        return 0;
+    return bpf_ntohs(name.port);
+}
+
+/* The following are global functions, which the verifier checks separately, so that the TCP
+ * programs stay unchanged. They are called one after another, because the stack has no room for
+ * all of them. */
+
+/* Whether the datagram comes from one of the ports, or goes there. */
+__noinline int is_datagram_reported(datagram_call_handle handle)
+{
+    const struct datagram_call *call = passed_datagram_call(handle);
+    if (!call)
+        return 0;
+    const struct sock *sk = (const struct sock *)call->sk;
+    if (call->watched || is_datagram_port(BPF_CORE_READ(sk, __sk_common.skc_num)))
+        return 1;
+    __u16 remote = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+    if (!remote && call->named)
+        remote = named_port(datagram_buffer(call).name);
+    return is_datagram_port(remote);
+}
+
+/* Finds out whose datagram it is. */
+__noinline int find_datagram_task(datagram_call_handle handle)
+{
+    struct datagram_call *call = passed_datagram_call(handle);
+    if (call)
+        find_task_here(bpf_get_current_pid_tgid(), 0, &call->ids);
+    return 0;
+}
+
+/* Returns 1 if the datagram is reported. */
 __noinline int emit_datagram(datagram_call_handle handle)
 {
     const struct datagram_call *call = passed_datagram_call(handle);
@@ -145,9 +183,6 @@ __noinline int emit_datagram(datagram_call_handle handle)
     datagram.remote_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
     if (!datagram.remote_port && call->named)
         read_name(&datagram, buffer.name);
-    if (!call->watched && !is_datagram_port(datagram.local_port)
-        && !is_datagram_port(datagram.remote_port))
-        return 0;
     __u64 task = bpf_get_current_pid_tgid();
     __u32 process = task >> 32;
     if (bpf_map_lookup_elem(&ignored_processes, &process))
@@ -157,10 +192,8 @@ __noinline int emit_datagram(datagram_call_handle handle)
     datagram.event.direction = call->sent;
     datagram.event.length = call->length;
     datagram.event.sleeps = thread_sleeps();
-    struct task_ids ids = {};
-    find_task_here(task, 0, &ids);
-    datagram.event.task = ids.task;
-    datagram.event.parent_task = ids.parent;
+    datagram.event.task = call->ids.task;
+    datagram.event.parent_task = call->ids.parent;
     struct net *net = BPF_CORE_READ(sk, __sk_common.skc_net.net);
     datagram.network_namespace = BPF_CORE_READ(net, ns.inum);
     bool connected = BPF_CORE_READ(sk, __sk_common.skc_dport) != 0;
@@ -181,6 +214,16 @@ __noinline int emit_datagram(datagram_call_handle handle)
     if (wanted <= 256)
         EMIT_DATAGRAM(256, 511);
     EMIT_DATAGRAM(1024, 2047);
+}
+
+/* Reports the datagram if it is one of those. Returns 1 if it was. */
+static __always_inline int report_datagram(struct datagram_call *call, const bool with_task)
+{
+    if (!is_datagram_reported(HANDLE(call)))
+        return 0;
+    if (with_task)
+        find_datagram_task(HANDLE(call));
+    return emit_datagram(HANDLE(call));
 }
 
 #endif

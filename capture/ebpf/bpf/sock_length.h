@@ -46,7 +46,8 @@ static __always_inline const struct pt_regs *registers_of(struct task_struct *ta
     return bpf_core_cast((__u64)task->stack + offset, struct pt_regs);
 }
 
-static __noinline int on_datagram(struct sock *sk, int result, bool sent)
+static __always_inline int handle_datagram(struct sock *sk, int result, bool sent,
+                                           const bool with_task)
 {
     if (!is_datagram(sk, true))
         return 0;
@@ -83,13 +84,24 @@ static __noinline int on_datagram(struct sock *sk, int result, bool sent)
         call.array = message_header_of(state, &array);
         call.shape = BUFFER_MESSAGE;
     }
-    if (!emit_datagram(HANDLE(&call)) || !sent || connected || asked)
+    if (!report_datagram(&call, with_task) || !sent || connected || asked)
         return 0;
     /* The peer of a receive is not known here. It is enough that the socket asks. */
     state = bpf_sk_storage_get(&datagram_sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
     if (state)
         state->role = SPANWISE_CLIENT;
     return 0;
+}
+
+static __noinline int on_datagram(struct sock *sk, int result, bool sent)
+{
+    return handle_datagram(sk, result, sent, true);
+}
+
+/* For the programs that handle TCP too, which leave little of the stack (before Linux 6.4). */
+static __noinline int on_datagram_without_task(struct sock *sk, int result, bool sent)
+{
+    return handle_datagram(sk, result, sent, false);
 }
 
 /* For sockets other than TCP. */
@@ -118,8 +130,11 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
         return 0;
     struct socket_state *state = bpf_sk_storage_get(&sockets, sk, 0, 0);
     if (!state) {
-        if (!is_tcp(sk, true))
+        if (!is_tcp(sk, true)) {
+            if (sockets_told == SOCKETS_INET)
+                return on_datagram_without_task(sk, result, sent);
             return sockets_told == SOCKETS_TCP ? 0 : on_datagram(sk, result, sent);
+        }
         state = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
         if (!state)
             return 0;

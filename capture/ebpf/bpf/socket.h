@@ -74,6 +74,15 @@ struct {
     __type(value, __u64);
 } connections_by_socket SEC(".maps");
 
+/* Connections that were there before the agent, by socket address. What HTTP/2 has said on them
+ * earlier is not known. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 16384);
+    __type(key, __u64);
+    __type(value, __u64);
+} late_connections SEC(".maps");
+
 /* Functions that exist in a trusted and an untrusted form are written once. `trusted` is a
  * constant, and unreachable code is not compiled. */
 #define READ(trusted, source, field) \

@@ -17,10 +17,13 @@ enum spanwise_kind {
     SPANWISE_OPENED_UNIX = 10,
     SPANWISE_LEFT_OUT = 11, /* a connection continues but is not reported any more */
     SPANWISE_TASK = 12, /* a logical task's parent; direction 1: the task is created now;
-                         * direction 2: it is a work item that the program itself reports; with
-                         * a connection: it works on a stream (in length) of that connection */
+                         * direction 2: it is a work item that the program itself reports;
+                         * direction 3: it waited, and the task in connection, of that parent,
+                         * gave it something; with a connection: it works on a stream (in
+                         * length) of that connection */
     SPANWISE_THREAD = 13, /* this thread creates a thread, in this logical task; direction 1:
                            * this thread ends */
+    SPANWISE_STREAM_NAME = 14, /* what a stream (in length) of a connection asks for */
 };
 
 enum spanwise_role {
@@ -114,6 +117,18 @@ struct spanwise_datagram {
     unsigned short remote_port;
     unsigned int network_namespace;
     char command[16]; /* the thread's name in the kernel */
+};
+
+/* STREAM_NAME: the event, followed by this. */
+#define STREAM_METHOD 16
+#define STREAM_PATH 256
+struct spanwise_stream_name {
+    struct spanwise_event event;
+    unsigned short method_bytes; /* 0: it is a gRPC call */
+    unsigned short path_bytes;
+    unsigned int pad;
+    char method[STREAM_METHOD];
+    char path[STREAM_PATH];
 };
 
 /* Set by user space before the programs are loaded. */

@@ -51,7 +51,7 @@ static __always_inline int on_exit_datagram(struct sock *sk, const struct exit_c
     if (!one)
         return 0;
     if (one->shape != BUFFER_MESSAGES)
-        return emit_datagram(HANDLE(one));
+        return report_datagram(one, true);
     one->shape = BUFFER_MESSAGE;
     for (int i = 0; i < MAX_MESSAGES; i++) {
         if (i >= result)
@@ -59,7 +59,7 @@ static __always_inline int on_exit_datagram(struct sock *sk, const struct exit_c
         one->array = exit->call.array + i * sizeof(struct message_entry);
         one->length = message_length(one->array);
         if (one->length)
-            emit_datagram(HANDLE(one));
+            report_datagram(one, true);
     }
     return 0;
 }

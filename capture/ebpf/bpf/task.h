@@ -17,7 +17,7 @@ enum task_kind {
     TASK_TOLD, /* only what the program itself reports */
 };
 
-#define TASK_OFFSETS 12
+#define TASK_OFFSETS 14
 #define TASK_ADDRESSES 4
 
 struct task_rule {

@@ -20,7 +20,9 @@ enum task_go {
     TASK_GO_STREAM_CLIENT, /* and of client streams: ct */
     TASK_GO_CLIENT_CONN, /* of gRPC's http2Client: conn */
     TASK_GO_SERVER_CONN, /* of gRPC's http2Server: conn */
+    TASK_GO_STREAM_METHOD, /* of gRPC's streams: method */
     TASK_GO_BIRTHS, /* no offset: 1 if the creation of goroutines is observed */
+    TASK_GO_GIFTS, /* no offset: 1 if it is observed who gives goroutines what they wait for */
 };
 
 /* The goroutine on whose behalf a connection's own goroutine writes next. */
@@ -52,6 +54,24 @@ struct {
     __type(key, struct go_key);
     __type(value, struct go_birth);
 } go_births SEC(".maps");
+
+/* Which goroutines have last given something to one that waited for it at a channel. */
+#define GO_GIVERS 4
+struct go_giver {
+    struct task_ids ids;
+    __u64 time_nano;
+};
+struct go_given {
+    struct go_giver by[GO_GIVERS];
+    __u64 count;
+    __u64 told; /* of them */
+};
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 16384);
+    __type(key, struct go_key);
+    __type(value, struct go_given);
+} go_given SEC(".maps");
 
 /* Maximum number of ancestors that are reported. */
 #define GO_GENERATIONS 6
@@ -85,6 +105,33 @@ static __always_inline void go_tell_ancestors(__u64 process, __u64 goroutine)
         struct task_ids ids = { .task = goroutine, .parent = birth->parent };
         birth->told = tell_task(process, &ids, 0, 0);
         goroutine = ids.parent;
+    }
+}
+
+/* Reports who gave something to a goroutine since this was last reported, in order. */
+static __always_inline void go_tell_givers(__u64 process, __u64 goroutine)
+{
+    struct go_key key = { .goroutine = goroutine, .process = process };
+    struct go_given *given = bpf_map_lookup_elem(&go_given, &key);
+    if (!given)
+        return;
+    __u64 count = given->count, told = given->told;
+    given->told = count;
+    if (count - told > GO_GIVERS)
+        told = count - GO_GIVERS;
+    for (int i = 0; i < GO_GIVERS && told + i < count; i++) {
+        const struct go_giver *by = &given->by[(told + i) & (GO_GIVERS - 1)];
+        struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
+        if (!event) {
+            __sync_fetch_and_add(&tallies.lost_lifecycle, 1);
+            return;
+        }
+        fill(event, SPANWISE_TASK, 0, process << 32, by->time_nano);
+        event->direction = 3;
+        event->task = goroutine;
+        event->parent_task = by->ids.parent;
+        event->connection = by->ids.task;
+        bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
     }
 }
 
@@ -127,6 +174,8 @@ static __always_inline void go_current(const struct task_rule *rule, struct task
     }
     if (rule->offset[TASK_GO_BIRTHS] && lookup->written && lookup->ids.parent)
         go_tell_ancestors(process_of(lookup), lookup->ids.parent);
+    if (rule->offset[TASK_GO_GIFTS] && lookup->written && lookup->ids.task)
+        go_tell_givers(process_of(lookup), lookup->ids.task);
 }
 
 #endif

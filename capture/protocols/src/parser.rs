@@ -80,6 +80,16 @@ pub trait Protocol: Send {
     /// The direction changes: `to` starts to send, and the other side sent last.
     fn turn(&mut self, _to: Side, _conversation: &mut Conversation<'_>) {}
 
+    /// The program itself says what a stream asks for; an empty method stands for a gRPC call.
+    fn stream_named(
+        &mut self,
+        _stream: u64,
+        _method: &[u8],
+        _path: &[u8],
+        _conversation: &mut Conversation<'_>,
+    ) {
+    }
+
     /// The connection has been idle for a while. Completes messages whose end is only marked by
     /// silence.
     fn quiet(&mut self, _conversation: &mut Conversation<'_>) {}

@@ -17,6 +17,11 @@ pub trait ProcessDirectory: Send {
         let _ = (process, command);
     }
 
+    /// The process was seen to serve. What it listens on may have to be looked up again.
+    fn serves(&mut self, process: u32) {
+        let _ = process;
+    }
+
     /// Sets the label rules that apply from now on. Files and variables that labels are read from
     /// may have changed as well.
     fn set_labels(&mut self, rules: &[LabelRule]) {

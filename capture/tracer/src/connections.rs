@@ -11,7 +11,9 @@ use spanwise_capture_protocols::stream::Stream;
 use spanwise_model::protocol;
 
 use crate::common::Common;
-use crate::event::{Closed, Data, Direction, Opened, Records, Role, Task, Unread, connector};
+use crate::event::{
+    Closed, Data, Direction, Opened, Records, Role, StreamName, Task, Unread, connector,
+};
 use crate::opaque::{Before, End, Opaque};
 use crate::unsent::{Piece, Unsent};
 
@@ -253,7 +255,8 @@ impl Connection {
         let finished =
             common.finished.exchanges.iter().filter(|one| one.was_read_at(data.time_nano));
         for exchange in finished.chain(self.exchanges.read_at(data.time_nano)) {
-            common.attributor.answer_read(data.into(), exchange.id, exchange.made_for());
+            let maker = exchange.request_start.task;
+            common.attributor.answer_read(data.into(), exchange.id, maker, exchange.made_for());
         }
     }
 
@@ -269,6 +272,14 @@ impl Connection {
     /// A task works on one of its streams.
     pub(crate) fn owned(&mut self, task: &Task, common: &mut Common) {
         common.conversation(&mut self.exchanges).owned(&task.into());
+    }
+
+    /// What one of its streams asks for is known from elsewhere.
+    pub(crate) fn named(&mut self, name: &StreamName<'_>, common: &mut Common) {
+        if let State::Speaking { parser, .. } = &mut self.state {
+            let conversation = &mut common.conversation(&mut self.exchanges);
+            parser.stream_named(name.stream, name.method, name.path, conversation);
+        }
     }
 
     fn send_all(&mut self, common: &mut Common) {

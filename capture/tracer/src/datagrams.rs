@@ -225,7 +225,8 @@ impl Socket {
         let start = Mark { retransmits, ..mark(datagram, reading.question_hash()) };
         if !serving {
             let (id, made_for) = (exchange.id, exchange.made_for());
-            common.attributor.answer_read(start.into(), id, made_for);
+            let maker = exchange.request_start.task;
+            common.attributor.answer_read(start.into(), id, maker, made_for);
         }
         self.exchanges.begin_response(start);
         self.exchanges.response_reached(Mark { offset: u64::from(datagram.length), ..start });

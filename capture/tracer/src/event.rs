@@ -22,6 +22,8 @@ pub enum Event<'a> {
     LeftOut(LeftOut),
     /// Something about a logical task that no transfer tells.
     Task(Task),
+    /// What a stream of a connection asks for.
+    StreamName(StreamName<'a>),
     /// A process makes a thread, or one ends.
     Thread(Thread),
     /// A process replaced its program (or was seen for the first time).
@@ -325,6 +327,26 @@ pub struct Task {
     /// thread does by itself, and the parent its logical task, if it has one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub teller: u32,
+    /// It waited for something, which this task gave it at [`Self::time_nano`], that was made
+    /// by [`Self::parent_task`]; 0: the task was not given anything.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub giver: u64,
+}
+
+/// What a stream asks for, from the program's own memory: of a connection that is older than
+/// the agent, the bytes do not say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamName<'a> {
+    /// When.
+    pub time_nano: u64,
+    /// Of which connection, see [`Opened::connection`].
+    pub connection: u64,
+    /// The stream's number.
+    pub stream: u64,
+    /// The method; empty: it is a gRPC call.
+    pub method: &'a [u8],
+    /// The path.
+    pub path: &'a [u8],
 }
 
 /// A thread that is made now, or ends.

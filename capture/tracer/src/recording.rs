@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{
     Closed, Command, Data, Datagram, Direction, Endpoint, Event, LeftOut, Opened, Plaintext,
-    ProcessEvent, Records, Task, Thread, Unread, is_zero,
+    ProcessEvent, Records, StreamName, Task, Thread, Unread, is_zero,
 };
 
 /// A recording that could not be read or written.
@@ -48,12 +48,25 @@ pub enum RecordedEvent {
     LeftOut(LeftOut),
     /// See [`Event::Task`].
     Task(Task),
+    /// See [`Event::StreamName`].
+    StreamName(RecordedStreamName),
     /// See [`Event::Thread`].
     Thread(Thread),
     /// See [`Event::Exec`].
     Exec(ProcessEvent),
     /// See [`Event::Exit`].
     Exit(ProcessEvent),
+}
+
+/// A [`StreamName`] that owns its texts. Field by field the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "documented field by field in StreamName")]
+pub struct RecordedStreamName {
+    pub time_nano: u64,
+    pub connection: u64,
+    pub stream: u64,
+    pub method: String,
+    pub path: String,
 }
 
 /// A [`Data`] that owns its payload. Field by field the same.
@@ -169,6 +182,13 @@ impl RecordedEvent {
             Self::Closed(closed) => Event::Closed(*closed),
             Self::LeftOut(left_out) => Event::LeftOut(*left_out),
             Self::Task(task) => Event::Task(*task),
+            Self::StreamName(name) => Event::StreamName(StreamName {
+                time_nano: name.time_nano,
+                connection: name.connection,
+                stream: name.stream,
+                method: name.method.as_bytes(),
+                path: name.path.as_bytes(),
+            }),
             Self::Thread(thread) => Event::Thread(*thread),
             Self::Exec(process) => Event::Exec(*process),
             Self::Exit(process) => Event::Exit(*process),
@@ -216,6 +236,13 @@ impl From<&Event<'_>> for RecordedEvent {
             Event::Closed(closed) => Self::Closed(*closed),
             Event::LeftOut(left_out) => Self::LeftOut(*left_out),
             Event::Task(task) => Self::Task(*task),
+            Event::StreamName(name) => Self::StreamName(RecordedStreamName {
+                time_nano: name.time_nano,
+                connection: name.connection,
+                stream: name.stream,
+                method: String::from_utf8_lossy(name.method).into_owned(),
+                path: String::from_utf8_lossy(name.path).into_owned(),
+            }),
             Event::Thread(thread) => Self::Thread(*thread),
             Event::Exec(process) => Self::Exec(*process),
             Event::Exit(process) => Self::Exit(*process),

@@ -1,5 +1,6 @@
 //! Exchanges to spans.
 
+use std::fmt::Write as _;
 use std::io::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::event::{Endpoint, Opened, Role, UnixPath};
 use crate::sampling::Kept;
 use spanwise_capture_protocols::attribution::Fragment;
 use spanwise_capture_protocols::process::Process;
-use spanwise_capture_protocols::sessions::{Encryption, Exchange, Request};
+use spanwise_capture_protocols::sessions::{Encryption, Exchange, MAX_MESSAGES, Request};
 
 /// How many fragments an ambiguous client request may belong to.
 const CANDIDATES: &str = "spanwise.candidate_fragments";
@@ -155,6 +156,9 @@ pub(crate) fn write(
     let parent = request.headers.parent();
     let failure = answer.failure.as_ref();
     into.observe(&observed(exchange, ends, passage.network_namespace));
+    if let Some(key) = logical_key(exchange) {
+        into.logical_key(&key);
+    }
     let span = SpanRef {
         trace_id: parent.map(|(trace, _)| trace),
         span_id,
@@ -205,6 +209,22 @@ pub(crate) fn write(
     if let Kept::ByShare(share) = kept {
         row.attribute(SAMPLED_SHARE, AttributeRef::Double(share));
     }
+}
+
+/// The messages that an exchange carried.
+fn logical_key(exchange: &Exchange) -> Option<String> {
+    let Exchange { request, answer, .. } = exchange;
+    if request.messages.is_empty() && answer.messages.is_empty() {
+        return None;
+    }
+    let mut key = String::new();
+    for message in request.messages.iter().chain(&answer.messages).take(MAX_MESSAGES) {
+        if !key.is_empty() {
+            key.push(' ');
+        }
+        let _ = write!(key, "{message}");
+    }
+    Some(key)
 }
 
 /// Writes what request and answer say, and how it was encrypted on its way.

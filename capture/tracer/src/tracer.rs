@@ -166,6 +166,9 @@ impl Tracer {
             Event::Opened(opened) => {
                 // Looked at now: by the first request's end it may have ended.
                 self.common.attributor.directory.seen_as(opened.process, &opened.command.name());
+                if opened.role == Role::Server {
+                    self.common.attributor.directory.serves(opened.process);
+                }
                 self.common.attributor.directory.describe(opened.process);
                 self.opened(opened);
             }
@@ -188,6 +191,9 @@ impl Tracer {
                 self.remove(left_out.connection);
             }
             Event::Task(task) => self.task(task),
+            Event::StreamName(name) => {
+                self.with(name.connection, |connection, common| connection.named(name, common));
+            }
             Event::Thread(Thread { process, thread, maker: 0, .. }) => {
                 self.common.attributor.thread_ended(*process, *thread);
             }
@@ -291,6 +297,11 @@ impl Tracer {
     /// Processes of which it should be seen when tasks are made, since the last time.
     pub fn take_orphans(&mut self) -> Vec<u32> {
         self.common.attributor.take_orphans()
+    }
+
+    /// Processes of which it should be seen which tasks give work to others, since the last time.
+    pub fn take_workers(&mut self) -> Vec<u32> {
+        self.common.attributor.take_workers()
     }
 
     /// Processes of which it should be seen when threads are made, since the last time.
@@ -450,6 +461,11 @@ impl Tracer {
                 task.lasting,
                 time_nano,
             );
+            return;
+        }
+        if task.giver != 0 {
+            let giver = (task.giver, task.parent_task);
+            self.common.attributor.task_given(process, task.task, giver, time_nano);
             return;
         }
         match connection {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use spanwise_capture_tracer::Tracer;
 use spanwise_capture_tracer::event::Direction;
-use spanwise_capture_tracer::recording::RecordedEvent;
+use spanwise_capture_tracer::recording::{RecordedEvent, RecordedStreamName};
 use spanwise_model::{Capture, Span};
 use support::{data, render, spans, split, tracer};
 
@@ -623,6 +623,84 @@ fn what_is_not_known_is_said_and_counted() {
         .map(|one| (one.spans, one.operations_unknown, one.statuses_unknown))
         .collect();
     assert_eq!(counts, [(4, 3, 1)]);
+}
+
+/// The head of an old connection's call, all of whose fields are in HPACK's table.
+fn old_head(stream: u32) -> Vec<u8> {
+    let head = [METHOD_POST, SCHEME_HTTP, b"\xc1\xc0\xbf"].concat();
+    let head = frame(HEADERS, END_HEADERS, stream, &head);
+    [head, frame(DATA, END_STREAM, stream, b"\0\0\0\0\x02hi")].concat()
+}
+
+#[test]
+fn a_program_names_what_its_old_connections_ask_for() {
+    let answer = |stream, code: &str| {
+        let end = [STATUS_200, &named("grpc-status", code)].concat();
+        frame(HEADERS, WHOLE, stream, &end)
+    };
+    let turns = [
+        (Received, old_head(101)),
+        (Sent, answer(101, "0")),
+        (Received, old_head(103)),
+        (Sent, answer(103, "13")),
+        (Received, frame(HEADERS, WHOLE, 105, &[SCHEME_HTTP, b"\xc1\xc0\xbf"].concat())),
+        (Sent, frame(HEADERS, WHOLE, 105, STATUS_200)),
+        (Received, old_head(107)),
+        (Sent, answer(107, "0")),
+        (Received, call(109, "/a.B/Known")),
+        (Sent, answer(109, "0")),
+    ];
+    let name = |stream, method: &str, path: &str| {
+        RecordedEvent::StreamName(RecordedStreamName {
+            time_nano: 0,
+            connection: 1,
+            stream,
+            method: method.to_owned(),
+            path: path.to_owned(),
+        })
+    };
+    let mut events = conversation(&turns);
+    let at = |events: &[RecordedEvent], turn: usize| {
+        let data = events.iter().enumerate().filter(|(_, e)| matches!(e, RecordedEvent::Data(_)));
+        data.map(|(at, _)| at).nth(turn).unwrap()
+    };
+    // Told after the head was read, and before; twice; of a call that says more itself.
+    for (turn, before, told) in [
+        (1, true, name(101, "", "/a.B/C")),
+        (2, true, name(103, "", "/a.B/D")),
+        (5, true, name(105, "GET", "/shop?token=secret")),
+        (8, true, name(109, "", "/a.B/Other")),
+    ] {
+        let place = at(&events, turn) + usize::from(!before);
+        events.insert(place, told);
+    }
+    let spans = spans(&mut tracer(), &events);
+    let says = |span: &Span| {
+        let unknown = span.attribute("spanwise.operation").is_some();
+        (
+            span.operation.clone(),
+            span.protocol.clone().unwrap_or_default(),
+            unknown,
+            span.error.is_some(),
+        )
+    };
+    let told: Vec<_> = spans.iter().map(says).collect();
+    let is = |operation: &str, protocol: &str, unknown, failed| {
+        (operation.to_owned(), protocol.to_owned(), unknown, failed)
+    };
+    assert_eq!(
+        told,
+        [
+            is("a.B/C", "grpc", false, false),
+            is("a.B/D", "grpc", false, true),
+            is("GET /shop", "http", false, false),
+            is("grpc", "grpc", true, false),
+            is("a.B/Known", "grpc", false, false),
+        ],
+        "{}",
+        render(&spans)
+    );
+    assert!(!render(&spans).contains("secret"));
 }
 
 #[test]

@@ -95,6 +95,7 @@ impl Process {
             new: true,
             lasting,
             teller: 0,
+            giver: 0,
         };
         self.tracer.event(&RecordedEvent::Task(task).event());
     }

@@ -709,6 +709,38 @@ mod brokers {
     }
 
     #[test]
+    fn nothing_of_zmtp() {
+        let greeting = [&b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01NULL"[..], &[0; 48]].concat();
+        let ready = |socket: &str| {
+            let properties = [&b"\x0bSocket-Type\0\0\0"[..], &[socket.len() as u8]].concat();
+            let command = [b"\x05READY", &properties[..], socket.as_bytes()].concat();
+            [&[4, command.len() as u8], &command[..]].concat()
+        };
+        let frame = |flags: u8, text: &str| {
+            let text = fill(text);
+            [&[flags, text.len() as u8], text.as_bytes()].concat()
+        };
+        let subscribe = |topic: &str| [&b"\x04"[..], &frame(0, topic)[1..]].concat();
+        let open = |ours: &str, theirs: &str| {
+            let talk = Talk::new().ask(&greeting).answer(&greeting);
+            talk.ask(&ready(ours)).answer(&ready(theirs))
+        };
+        for text in ["<S>", "password=<S>", "a.<R>.b"] {
+            let call = open("REQ", "REP").ask(&[frame(1, ""), frame(0, text)].concat());
+            check(text, &call.answer(&[frame(1, ""), frame(0, text)].concat()));
+            check(text, &open("PUSH", "PULL").ask(&[frame(1, text), frame(0, text)].concat()));
+            check(text, &open("PUB", "SUB").ask(&[frame(1, text), frame(0, text)].concat()));
+        }
+        for text in ["reset.<S>", "a.<R>.b"] {
+            let topic = subscribe(&format!("\u{9}SUBSCRIBE{text}"));
+            let published = [frame(1, text), frame(0, "<S>")].concat();
+            check(text, &open("PUB", "SUB").answer(&topic).ask(&published));
+        }
+        let refused = frame(4, "\u{5}ERROR\u{12}password=<S>");
+        check("refused", &Talk::new().ask(&greeting).answer(&greeting).answer(&refused));
+    }
+
+    #[test]
     fn nothing_of_dubbo() {
         let message = |flags: u8, status: u8, content: &str| {
             let content = fill(content);

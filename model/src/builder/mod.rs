@@ -289,6 +289,11 @@ impl SpanBatchBuilder {
         self.response_bytes.set(row, network.response_bytes);
     }
 
+    /// Sets the logical key of the next row.
+    pub fn logical_key(&mut self, key: &str) {
+        self.logical_key.set(self.rows, Some(key));
+    }
+
     /// Appends one span.
     pub fn push(&mut self, span: &Span) {
         let row = self.rows;

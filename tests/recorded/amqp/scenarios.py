@@ -1,5 +1,5 @@
 """AMQP 0-9-1: RabbitMQ with pika, aio-pika and amqp-tools. Needs Debian's rabbitmq-server and
-amqp-tools, and `pip install pika aio-pika`.
+amqp-tools, and `pip install pika aio-pika celery`.
 """
 
 import asyncio
@@ -181,4 +181,14 @@ def tools():
         relay.write("amqp", "tools")
 
 
-SCENARIOS = (blocking, concurrent, refused, tools)
+def celery():
+    """Tasks, one of which is retried."""
+    from tasks import queue
+
+    with RabbitMQ() as server:
+        relay = Relay(server.port)
+        queue(f"amqp://guest:guest@127.0.0.1:{relay.port}//")
+        relay.write("amqp", "celery")
+
+
+SCENARIOS = (blocking, concurrent, refused, tools, celery)

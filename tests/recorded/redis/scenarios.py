@@ -1,4 +1,5 @@
-"""Redis with redis-cli, a Python driver, and hand-written commands."""
+"""Redis with redis-cli, a Python driver, hand-written commands, and Celery (`pip install celery`).
+"""
 
 import socket
 
@@ -107,4 +108,47 @@ def subscriptions():
         relay.write("redis", "subscriptions")
 
 
-SCENARIOS = (cli, pipelines, resp3, subscriptions)
+def queues():
+    """Lists and streams as queues: what is taken out is what was put in."""
+    import redis
+
+    with Redis() as server:
+        relay = Relay(server.port)
+        for version in (2, 3):
+            sender = redis.Redis(port=relay.port, protocol=version)
+            worker = redis.Redis(port=relay.port, protocol=version)
+            sender.lpush("jobs", b"geheim", b'{"class":"Mail","jid":"b4a577edbccf1d805744efa9"}')
+            sender.rpush("jobs", b"geheim" * 400)
+            worker.brpop("jobs", timeout=1)
+            worker.blmove("jobs", "doing", 1, "RIGHT", "LEFT")
+            worker.rpop("jobs", 2)
+            worker.blpop("jobs", timeout=0.1)
+            sender.delete("orders", "mails")
+            sender.xgroup_create("orders", "workers", mkstream=True)
+            with sender.pipeline(transaction=False) as pipeline:
+                pipeline.xadd("orders", {"item": "geheim"})
+                pipeline.xadd("mails", {"7-7": "geheim"})
+                pipeline.xadd("orders", {"item": "two"})
+                pipeline.execute()
+            worker.xreadgroup("workers", "one", {"orders": ">"}, count=10)
+            worker.xread({"orders": 0, "mails": 0})
+            with sender.pipeline(transaction=True) as pipeline:
+                pipeline.rpush("jobs", b"in a transaction")
+                pipeline.execute()
+            worker.lpop("jobs")
+            sender.close()
+            worker.close()
+        relay.write("redis", "queues")
+
+
+def celery():
+    """Tasks, one of which is retried."""
+    from tasks import queue
+
+    with Redis() as server:
+        relay = Relay(server.port)
+        queue(f"redis://127.0.0.1:{relay.port}/0", f"redis://127.0.0.1:{relay.port}/1")
+        relay.write("redis", "celery")
+
+
+SCENARIOS = (cli, pipelines, resp3, subscriptions, queues, celery)

@@ -4,10 +4,13 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use spanwise_capture_tracer::event::{
     Closed, Command, Data, Datagram, Direction, Endpoint, Event, LeftOut, Opened, Plaintext,
-    ProcessEvent, Record, Records, Role, Task, Thread, UNIX_PATH_BYTES, UnixPath, Unread,
+    ProcessEvent, Record, Records, Role, StreamName, Task, Thread, UNIX_PATH_BYTES, UnixPath,
+    Unread,
 };
 
-use super::layout::{self, datagram, event, opened, opened_unix, tls_record, tls_records};
+use super::layout::{
+    self, datagram, event, opened, opened_unix, stream_name, tls_record, tls_records,
+};
 
 /// A record that does not follow `bpf/spanwise.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -192,17 +195,38 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
             }))
         }
         layout::KIND_LEFT_OUT => Ok(Event::LeftOut(LeftOut { time_nano, connection })),
-        layout::KIND_TASK => Ok(Event::Task(Task {
-            time_nano,
-            process,
-            task: fields.u64(event::TASK),
-            parent_task: fields.u64(event::PARENT_TASK),
-            connection,
-            stream: u64::from(fields.u32(event::LENGTH)),
-            new: record[event::DIRECTION] == 1,
-            lasting: fields.u32(event::EXTRA) != 0,
-            teller: if record[event::DIRECTION] == 2 { thread } else { 0 },
-        })),
+        layout::KIND_TASK => {
+            let is_gift = record[event::DIRECTION] == 3;
+            Ok(Event::Task(Task {
+                time_nano,
+                process,
+                task: fields.u64(event::TASK),
+                parent_task: fields.u64(event::PARENT_TASK),
+                connection: if is_gift { 0 } else { connection },
+                stream: u64::from(fields.u32(event::LENGTH)),
+                new: record[event::DIRECTION] == 1,
+                lasting: fields.u32(event::EXTRA) != 0,
+                teller: if record[event::DIRECTION] == 2 { thread } else { 0 },
+                giver: if is_gift { connection } else { 0 },
+            }))
+        }
+        layout::KIND_STREAM_NAME => {
+            if record.len() < stream_name::BYTES {
+                return Err(DecodeError::Short { length: record.len() });
+            }
+            let text = |at: usize, bytes: usize, most: usize| {
+                let bytes = usize::from(fields.u16(bytes)).min(most);
+                &record[at..at + bytes]
+            };
+            let (method, path) = (stream_name::METHOD, stream_name::PATH);
+            Ok(Event::StreamName(StreamName {
+                time_nano,
+                connection,
+                stream: u64::from(fields.u32(event::LENGTH)),
+                method: text(method, stream_name::METHOD_BYTES, path - method),
+                path: text(path, stream_name::PATH_BYTES, stream_name::BYTES - path),
+            }))
+        }
         layout::KIND_THREAD => {
             let ends = record[event::DIRECTION] == 1;
             let (thread, maker) =
@@ -244,6 +268,22 @@ mod tests {
         let Ok(Event::Opened(opened)) = decode(&record) else { panic!("an opening") };
         assert_eq!(opened.local.address.to_string(), "10.0.0.1");
         assert_eq!(opened.remote.address.to_string(), "::1");
+    }
+
+    #[test]
+    fn names_of_streams_are_no_longer_than_their_places() {
+        let mut record = vec![0u8; stream_name::BYTES];
+        record[0] = 14;
+        record[stream_name::PATH..stream_name::PATH + 4].copy_from_slice(b"/a/b");
+        record[stream_name::PATH_BYTES] = 4;
+        let Ok(Event::StreamName(name)) = decode(&record) else { panic!("a name") };
+        assert_eq!((name.method, name.path), (&b""[..], &b"/a/b"[..]));
+        for length in 0..record.len() {
+            assert_eq!(decode(&record[..length]), Err(DecodeError::Short { length }));
+        }
+        record[stream_name::METHOD_BYTES..stream_name::METHOD].fill(0xff);
+        let Ok(Event::StreamName(name)) = decode(&record) else { panic!("a name") };
+        assert!(name.method.len() == 16 && name.path.len() >= 256);
     }
 
     #[test]

@@ -151,6 +151,6 @@ fn explain(error: libbpf_rs::Error) -> String {
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.contains("-- BEGIN") && !line.contains("-- END"))
         .collect();
-    let last = said.iter().rev().take(3).rev().copied().collect::<Vec<_>>().join(" / ");
+    let last = said.iter().rev().take(5).rev().copied().collect::<Vec<_>>().join(" / ");
     if last.is_empty() { format!("{error:#}") } else { format!("{error}: {last}") }
 }

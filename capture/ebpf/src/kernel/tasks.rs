@@ -6,7 +6,7 @@ use libbpf_rs::{MapCore, MapFlags};
 use super::{Kernel, objects};
 
 /// Number of field offsets in a rule.
-const OFFSETS: usize = 12;
+const OFFSETS: usize = 14;
 /// Number of addresses in a rule.
 const ADDRESSES: usize = 4;
 
@@ -113,8 +113,8 @@ mod tests {
         let mut rule = TaskRule::new(TaskKind::Go, &[-8, 152]);
         rule.addresses[3] = 7;
         let bytes = rule.layout();
-        assert_eq!(bytes.len(), 88);
+        assert_eq!(bytes.len(), 96);
         assert_eq!(bytes[..12], [[1, 0, 0, 0], [0xf8, 0xff, 0xff, 0xff], [152, 0, 0, 0]].concat());
-        assert_eq!(bytes[80..], 7_u64.to_ne_bytes());
+        assert_eq!(bytes[88..], 7_u64.to_ne_bytes());
     }
 }

@@ -38,6 +38,10 @@ pub(crate) enum ProbeKind {
     GoRunHandler,
     /// Where `runtime.newproc1` returns a goroutine.
     GoMadeEnd,
+    /// `runtime.send`: a goroutine gives another what that waits for.
+    GoChannelSend,
+    /// `runtime.recv`: a goroutine takes what another waits to give.
+    GoChannelReceive,
     /// Returns a new Python context.
     PythonMakes,
 }
@@ -60,6 +64,8 @@ const TASK_PROGRAMS: &[&str] = &[
     "go_grpc_handle_stream",
     "go_http2_run_handler",
     "go_made_end",
+    "go_channel_send",
+    "go_channel_receive",
     PYTHON_MADE,
 ];
 /// and for TLS.
@@ -125,6 +131,8 @@ impl ProbeKind {
             Self::GoHandleStream => "go_grpc_handle_stream",
             Self::GoRunHandler => "go_http2_run_handler",
             Self::GoMadeEnd => "go_made_end",
+            Self::GoChannelSend => "go_channel_send",
+            Self::GoChannelReceive => "go_channel_receive",
             Self::PythonMakes => PYTHON_MADE,
         }
     }

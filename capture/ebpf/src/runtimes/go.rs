@@ -17,6 +17,8 @@ use crate::probed::FileId;
 /// Maximum known programs. Most executables are written in another language.
 const MAX_KNOWN: usize = 4096;
 
+const CHANNEL_SEND: &str = "runtime.send";
+const CHANNEL_RECEIVE: &str = "runtime.recv";
 const NEWPROC: &str = "runtime.newproc1";
 const ROUND_TRIP: &str = "net/http.(*persistConn).roundTrip";
 /// The HTTP/2 handlers of net/http and of golang.org/x/net.
@@ -27,7 +29,9 @@ const NEW_STREAM: &str = "google.golang.org/grpc/internal/transport.(*http2Clien
 const HANDLE_STREAM: &str = "google.golang.org/grpc.(*Server).handleStream";
 
 /// Index of the flag that the creation of goroutines is observed (`bpf/task_go.h`).
-const BIRTHS: usize = 11;
+const BIRTHS: usize = 12;
+/// Index of the flag that it is observed who gives goroutines what they wait for.
+const GIFTS: usize = 13;
 
 /// What is known about a program.
 #[derive(Debug, Clone)]
@@ -39,6 +43,7 @@ enum ProgramState {
         rule: TaskRule,
         functions: Vec<Function>,
         births: Vec<Function>,
+        gives: Vec<Function>,
     },
 }
 
@@ -59,8 +64,8 @@ impl Programs {
         match known.clone() {
             ProgramState::Other => Tasks::None,
             ProgramState::Refused(reason) => Tasks::Unknown(reason),
-            ProgramState::Rule { rule, functions, births } => {
-                let probes = Probes::new(file, executable, functions, births);
+            ProgramState::Rule { rule, functions, births, gives } => {
+                let probes = Probes { gives, ..Probes::new(file, executable, functions, births) };
                 Tasks::Known(rule, Some(probes))
             }
         }
@@ -71,7 +76,12 @@ fn examine(executable: &File) -> ProgramState {
     let Some(program) = Program::open(executable) else { return ProgramState::Other };
     let found = rule(&program).and_then(|mut rule| {
         let functions = functions(&program, &mut rule)?;
-        Ok(ProgramState::Rule { rule, functions, births: births(&program).unwrap_or_default() })
+        Ok(ProgramState::Rule {
+            rule,
+            functions,
+            births: births(&program).unwrap_or_default(),
+            gives: gives(&program),
+        })
     });
     found.unwrap_or_else(ProgramState::Refused)
 }
@@ -80,6 +90,13 @@ fn examine(executable: &File) -> ProgramState {
 pub(super) fn with_births(rule: &TaskRule) -> TaskRule {
     let mut rule = *rule;
     rule.offsets[BIRTHS] = 1;
+    rule
+}
+
+/// The rule with the flag that it is observed who gives goroutines what they wait for.
+pub(super) fn with_gifts(rule: &TaskRule) -> TaskRule {
+    let mut rule = *rule;
+    rule.offsets[GIFTS] = 1;
     rule
 }
 
@@ -123,14 +140,17 @@ fn functions(program: &Program<'_>, rule: &mut TaskRule) -> Result<Vec<Function>
         return Ok(found);
     }
     let version = program.module(GRPC).ok_or("its version of gRPC cannot be told")?;
-    let Grpc { number, indirect, client, client_conn, server_conn } = layouts::grpc(&version)
-        .ok_or_else(|| format!("gRPC {version} is not known here; a newer Spanwise may know it"))?;
+    let Grpc { number, indirect, client, method, client_conn, server_conn } =
+        layouts::grpc(&version).ok_or_else(|| {
+            format!("gRPC {version} is not known here; a newer Spanwise may know it")
+        })?;
     rule.offsets[6..BIRTHS].copy_from_slice(&[
         number,
         i32::from(indirect),
         client,
         client_conn,
         server_conn,
+        method,
     ]);
     if let Some(place) = new_stream {
         let body = program.body(place).ok_or_else(|| format!("{NEW_STREAM} cannot be probed"))?;
@@ -160,6 +180,18 @@ fn births(program: &Program<'_>) -> Option<Vec<Function>> {
     let body = program.body(program.function(NEWPROC.as_bytes())?)?;
     let ends = body.returns.into_iter();
     Some(ends.map(|file_offset| Function { does: ProbeKind::GoMadeEnd, file_offset }).collect())
+}
+
+/// Where a goroutine is given what it waits for.
+fn gives(program: &Program<'_>) -> Vec<Function> {
+    let mut found = Vec::new();
+    for (name, does) in
+        [(CHANNEL_SEND, ProbeKind::GoChannelSend), (CHANNEL_RECEIVE, ProbeKind::GoChannelReceive)]
+    {
+        // Without them, less is known.
+        let _ = begins(program, name, does, &mut found);
+    }
+    found
 }
 
 fn instructions(code: &[u8]) -> impl Iterator<Item = Instruction> {

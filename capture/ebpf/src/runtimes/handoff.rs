@@ -96,7 +96,7 @@ mod tests {
         let table = Table::read(&whole, 0x1000, 0x1000 + 256 + 20 * 64);
         let table = table.expect("a table");
         assert_eq!((table.keys, table.slots), (0x1040, 0x1100));
-        assert_eq!(table.rule().offsets[10..], [4, 64]);
+        assert_eq!(table.rule().offsets[10..12], [4, 64]);
         assert_eq!(Table::read(&whole, 0x1000, 0x1000 + 255 + 20 * 64), None);
         for numbers in [
             [3, 64, 64, 256],

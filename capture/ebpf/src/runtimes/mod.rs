@@ -58,6 +58,8 @@ pub(crate) struct Probes {
     /// Functions that create tasks. Probed only if it turns out to matter, because they are called
     /// often.
     pub(crate) births: Vec<Function>,
+    /// Functions in which a task gives others what they wait for; likewise.
+    pub(crate) gives: Vec<Function>,
     /// Probes of a library that belongs to it.
     pub(crate) also: Option<Box<Self>>,
     /// Why some kinds of tasks cannot be read.
@@ -72,7 +74,7 @@ impl Probes {
         functions: Vec<Function>,
         births: Vec<Function>,
     ) -> Self {
-        Self { file, handle, functions, births, also: None, missing: None }
+        Self { file, handle, functions, births, gives: Vec::new(), also: None, missing: None }
     }
 }
 
@@ -185,12 +187,19 @@ fn look(asked: &Receiver<Asked>, seen: &Sender<(u32, Tasks)>, done: &AtomicU64) 
     }
 }
 
+/// Functions that are called often, and probed only if it turns out to matter.
+#[derive(Debug, Default)]
+struct OnDemand {
+    births: Vec<Function>,
+    gives: Vec<Function>,
+}
+
 /// The state of a process.
 #[derive(Debug)]
 enum Followed {
     Asked,
-    /// Also the functions of its executable that create tasks, until they are probed.
-    Known(TaskRule, Vec<Function>),
+    /// Also the functions of its executable that are probed only if it matters.
+    Known(TaskRule, OnDemand),
     Unknown,
 }
 
@@ -206,6 +215,8 @@ pub struct TaskRules {
     /// Files with probes, and those with probes on task creation.
     probed: ProbedFiles,
     births: ProbedFiles,
+    /// Files with probes on the handing over of work.
+    gives: ProbedFiles,
     swept: Instant,
     /// Processes that may start to report their tasks, and when they were last checked.
     may_tell: HashSet<u32>,
@@ -238,6 +249,7 @@ impl TaskRules {
             processes: HashMap::new(),
             probed: ProbedFiles::start()?,
             births: ProbedFiles::start()?,
+            gives: ProbedFiles::start()?,
             swept: Instant::now(),
             may_tell: HashSet::new(),
             may_tell_looked: Instant::now(),
@@ -327,6 +339,7 @@ impl TaskRules {
             self.swept = now;
             self.probed.sweep();
             self.births.sweep();
+            self.gives.sweep();
         }
     }
 
@@ -365,7 +378,9 @@ impl TaskRules {
                     {
                         self.say(process, reason);
                     }
-                    Followed::Known(rule, probes.map(|probes| probes.births).unwrap_or_default())
+                    let later =
+                        probes.map(|Probes { births, gives, .. }| OnDemand { births, gives });
+                    Followed::Known(rule, later.unwrap_or_default())
                 }
                 Ok(false) => {
                     self.waiting.push((Instant::now() + LOOK_AGAIN[0], process));
@@ -404,7 +419,8 @@ impl TaskRules {
     /// A process has made calls in tasks with an unknown creator. From now on, the creation of
     /// tasks is observed.
     pub fn watch_births(&mut self, kernel: &Kernel, process: u32) {
-        let Some(Followed::Known(rule, births)) = self.processes.get_mut(&process) else {
+        let Some(Followed::Known(rule, OnDemand { births, .. })) = self.processes.get_mut(&process)
+        else {
             return;
         };
         if births.is_empty() {
@@ -426,6 +442,38 @@ impl TaskRules {
             }
         }
         births.clear();
+    }
+
+    /// Tasks of a process go on with the work of others. From now on, it is observed who gives it
+    /// to them.
+    pub fn watch_gifts(&mut self, kernel: &Kernel, process: u32) {
+        let Some(Followed::Known(rule, OnDemand { gives, .. })) = self.processes.get_mut(&process)
+        else {
+            return;
+        };
+        if gives.is_empty() {
+            return;
+        }
+        let Ok(executable) = File::open(format!("/proc/{process}/exe")) else { return };
+        let Ok(file) = FileId::of(&executable) else { return };
+        match self.gives.set(kernel, process, file, &executable, gives) {
+            // The caller retries.
+            Set::Later => return,
+            Set::Now | Set::Before => {
+                *rule = go::with_gifts(rule);
+                if let Err(reason) = kernel.set_task_rule(process, rule) {
+                    tracing::debug!(
+                        "who gives work to tasks of process {process} is not told: {reason}"
+                    );
+                }
+            }
+            Set::Refused(reason) => {
+                tracing::debug!(
+                    "who gives work to tasks of process {process} is not seen: {reason}"
+                );
+            }
+        }
+        gives.clear();
     }
 
     fn unknown(&mut self, process: u32, reason: String) -> Followed {

@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 
 /// Maximum search domains of a resolver.
 const MAX_SEARCH_DOMAINS: usize = 32;
+/// Maximum arguments that are looked at.
+const MAX_ARGUMENTS: usize = 256;
+/// Maximum length of an argument that is looked at.
+const MAX_ARGUMENT_CHARS: usize = 512;
 /// Maximum bytes read of any file below `/proc`.
 const FILE_BYTES: u64 = 256 * 1024;
 
@@ -19,6 +23,21 @@ pub(super) struct Facts {
     pub(super) executable_path: Option<PathBuf>,
     /// The arguments, joined by spaces.
     pub(super) command_line: String,
+    /// The first arguments, each cut to a reasonable length. Only one, if the process has replaced
+    /// them by a title.
+    pub(super) arguments: Vec<String>,
+    /// The working directory, as the process sees it.
+    pub(super) directory: Option<PathBuf>,
+    /// The process that started it.
+    pub(super) parent: Option<u32>,
+    /// `SPRING_APPLICATION_NAME`.
+    pub(super) spring_name: Option<String>,
+    /// `npm_package_name`, which npm sets for what it runs.
+    pub(super) package_name: Option<String>,
+    /// `DJANGO_SETTINGS_MODULE`.
+    pub(super) django_settings: Option<String>,
+    /// The pod's name, in Kubernetes.
+    pub(super) pod: Option<String>,
     /// `OTEL_SERVICE_NAME`.
     pub(super) otel_service_name: Option<String>,
     /// `OTEL_RESOURCE_ATTRIBUTES`, as its keys and values.
@@ -45,6 +64,8 @@ impl Facts {
         let command = read_text(&directory.join("comm")).unwrap_or_default();
         let executable = called(&executable, command.trim_end(), &command_line);
         let environment = read_bytes(&directory.join("environ")).unwrap_or_default();
+        let in_kubernetes = variable(&environment, "KUBERNETES_SERVICE_HOST").is_some();
+        let pod = ["POD_NAME", "HOSTNAME"].into_iter().find_map(|key| variable(&environment, key));
         Self {
             executable,
             executable_path,
@@ -52,6 +73,13 @@ impl Facts {
                 let text = String::from_utf8_lossy(&command_line).replace('\0', " ");
                 text.trim_end().chars().take(1024).collect()
             },
+            arguments: arguments(&command_line),
+            directory: fs::read_link(directory.join("cwd")).ok(),
+            parent: read_text(&directory.join("stat")).and_then(|stat| parent(&stat)),
+            spring_name: variable(&environment, "SPRING_APPLICATION_NAME"),
+            package_name: variable(&environment, "npm_package_name"),
+            django_settings: variable(&environment, "DJANGO_SETTINGS_MODULE"),
+            pod: pod.filter(|_| in_kubernetes),
             otel_service_name: variable(&environment, "OTEL_SERVICE_NAME"),
             otel_resource: variable(&environment, "OTEL_RESOURCE_ATTRIBUTES")
                 .map(|list| resource_attributes(&list))
@@ -86,6 +114,26 @@ fn called(executable: &str, command: &str, command_line: &[u8]) -> String {
         executable
     }
     .to_owned()
+}
+
+/// The arguments of a command line. Titles have no zeros between words, and many after them.
+fn arguments(command_line: &[u8]) -> Vec<String> {
+    let mut end = command_line.len();
+    while end > 0 && command_line[end - 1] == 0 {
+        end -= 1;
+    }
+    let argument = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        text.chars().take(MAX_ARGUMENT_CHARS).collect::<String>()
+    };
+    let words = command_line[..end].split(|byte| *byte == 0).take(MAX_ARGUMENTS);
+    words.map(argument).collect()
+}
+
+/// The parent in `/proc/PID/stat`. The name before it may contain anything.
+fn parent(stat: &str) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 fn read_bytes(path: &Path) -> Option<Vec<u8>> {
@@ -241,6 +289,14 @@ mod tests {
         assert_eq!(called("", "curl", b""), "curl");
         let long = b"/opt/a-very-long-program-name\0";
         assert_eq!(called("x", "a-very-long-pro", long), "a-very-long-program-name");
+    }
+
+    #[test]
+    fn arguments_and_parents_are_read() {
+        assert_eq!(arguments(b"a\0b c\0\0d\0"), ["a", "b c", "", "d"]);
+        assert_eq!(arguments(b"nginx: worker process\0\0\0\0"), ["nginx: worker process"]);
+        assert_eq!(parent("12 (a b) c) S 7 12 12 0"), Some(7));
+        assert_eq!(parent("12"), None);
     }
 
     #[test]

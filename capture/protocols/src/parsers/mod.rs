@@ -16,6 +16,7 @@ pub(crate) mod postgresql;
 pub(crate) mod redis;
 pub mod tls;
 pub(crate) mod websocket;
+pub(crate) mod zmtp;
 
 use crate::parser::Known;
 
@@ -28,6 +29,7 @@ pub(crate) const PROTOCOLS: &[Known] = &[
     http2::KNOWN,
     amqp::KNOWN,
     mqtt::KNOWN,
+    zmtp::KNOWN,
     dubbo::KNOWN,
     fastcgi::KNOWN,
     mongodb::KNOWN,

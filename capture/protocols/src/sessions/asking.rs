@@ -239,7 +239,7 @@ impl Conversation<'_> {
 }
 
 /// A hash that all calls of one operation share.
-fn sort_of(protocol: &str, operation: &str) -> u64 {
+pub(super) fn sort_of(protocol: &str, operation: &str) -> u64 {
     let mut hasher = AHasher::default();
     (protocol, operation).hash(&mut hasher);
     hasher.finish()

@@ -31,6 +31,8 @@ pub struct Exchanges {
     pub(super) encryption: Option<Arc<Encryption>>,
     pub(super) protocol: &'static str,
     pub(super) open: VecDeque<Exchange>,
+    /// The message that the process works on, which it has asked for.
+    pub(super) work: Option<Box<Exchange>>,
     /// Id of the exchange whose request is still being sent.
     pub(super) uploading: Option<u64>,
     /// Where the connection left the current protocol.
@@ -56,6 +58,7 @@ impl Exchanges {
             encryption: None,
             protocol: "",
             open: VecDeque::new(),
+            work: None,
             uploading: None,
             left: None,
             pipelined: false,

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use spanwise_model::{AttributeValue, Kind, RowWriter};
 
 use super::attributes::{Attributes, attributes_bytes};
+use super::passed::PassedMessage;
 use super::shared::{Shared, Tells};
 use crate::redaction::{Hidden, prose};
 use crate::trace_headers::TraceHeaders;
@@ -78,6 +79,8 @@ pub struct Request {
     pub stream: u64,
     /// How the message passes.
     pub manner: Manner,
+    /// The messages for a broker that the request carries, or asks for.
+    pub messages: Vec<PassedMessage>,
     /// A span is made only if the request fails.
     pub silent: bool,
     /// The operation was named before the agent saw the connection, or in data that the agent
@@ -96,6 +99,7 @@ impl Request {
             tag: Tag::Plain,
             stream: 0,
             manner: Manner::Call,
+            messages: Vec::new(),
             silent: false,
             unnamed: false,
         }
@@ -105,7 +109,8 @@ impl Request {
     pub fn held_bytes(&self) -> usize {
         let alike = self.alike.as_ref().map_or(0, |alike| attributes_bytes(&alike.0));
         let own = self.operation.len() + attributes_bytes(&self.attributes);
-        own + alike + self.headers.held_bytes()
+        let messages = self.messages.len() * size_of::<PassedMessage>();
+        own + messages + alike + self.headers.held_bytes()
     }
 
     /// All span attributes.
@@ -163,6 +168,8 @@ pub struct Answer {
     pub failure: Option<Failure>,
     /// Additional span attributes.
     pub attributes: Attributes,
+    /// The messages of a broker that the response carries, or has given their places.
+    pub messages: Vec<PassedMessage>,
     /// X-Request-ID of the response.
     pub request_id: Option<String>,
     /// The response was not seen, or may belong to another request.
@@ -172,15 +179,16 @@ pub struct Answer {
 impl Answer {
     /// Number of text bytes held.
     pub(super) fn held_bytes(&self) -> usize {
-        attributes_bytes(&self.attributes)
+        attributes_bytes(&self.attributes) + self.messages.len() * size_of::<PassedMessage>()
     }
 
     /// Whether nothing is known about the response.
     pub fn says_nothing(&self) -> bool {
-        let Self { status_code, failure, attributes, request_id, unseen } = self;
+        let Self { status_code, failure, attributes, messages, request_id, unseen } = self;
         status_code.is_none()
             && failure.is_none()
             && attributes.is_empty()
+            && messages.is_empty()
             && request_id.is_none()
             && !unseen
     }

@@ -49,6 +49,7 @@ impl Conversation<'_> {
         }
         self.held_bytes = 0;
         self.uploading = None;
+        self.leave_work();
     }
 
     /// Whole messages may have been missed on a connection whose responses follow request order. If
@@ -90,6 +91,7 @@ impl Conversation<'_> {
 
     /// The connection was closed: open requests have failed.
     pub fn closed(&mut self, end: Mark, reset: bool) {
+        self.end_work(end);
         while let Some(exchange) = self.exchanges.open.front_mut() {
             if exchange.doubtful && exchange.response_start.is_none() {
                 exchange.request.silent = true;

@@ -173,6 +173,9 @@ pub(crate) fn render(spans: &[Span]) -> String {
         if let Some(id) = &span.x_request_id {
             let _ = write!(text, " x-request-id {id}");
         }
+        if let Some(messages) = &span.logical_key {
+            let _ = write!(text, "\n  messages {messages}");
+        }
         for (key, value) in &span.attributes {
             let _ = write!(text, "\n  {key} = {value}");
         }

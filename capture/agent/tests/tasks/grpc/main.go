@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -16,8 +17,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
@@ -49,6 +52,28 @@ func unary(connection *grpc.ClientConn, method string) {
 	fail(connection.Invoke(ctx, method, &emptypb.Empty{}, &emptypb.Empty{}))
 }
 
+// again makes a call that may fail.
+func again(connection *grpc.ClientConn, method string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	err := connection.Invoke(ctx, method, &emptypb.Empty{}, &emptypb.Empty{})
+	if (err != nil) != strings.HasSuffix(method, "/fails") {
+		fail(fmt.Errorf("%s: %v", method, err))
+	}
+}
+
+// late makes calls over one connection, and goes on with the same ones for each line of its input.
+func late(url string, requests int) {
+	connection := connect(url)
+	lines := bufio.NewScanner(os.Stdin)
+	for more := true; more; more = lines.Scan() {
+		for i := 0; i < requests; i++ {
+			again(connection, []string{"/late/fails", "/late/works", "/late/does"}[i%3])
+		}
+		fmt.Println("done")
+	}
+}
+
 func stream(connection *grpc.ClientConn, method string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -67,6 +92,9 @@ func stream(connection *grpc.ClientConn, method string) {
 	}
 }
 
+// errFails is the answer to methods of this name.
+var errFails = status.Error(codes.Internal, "it fails")
+
 // serve answers every method after running handle.
 func serve(port, kind string, handle func(service, method string)) {
 	options := []grpc.ServerOption{grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
@@ -80,6 +108,9 @@ func serve(port, kind string, handle func(service, method string)) {
 		}
 		service, name, _ := strings.Cut(method[1:], "/")
 		handle(service, name)
+		if name == "fails" {
+			return errFails
+		}
 		return s.SendMsg(&emptypb.Empty{})
 	})}
 	if strings.Contains(kind, "tls") {
@@ -108,6 +139,10 @@ func front(port, kind, url, clientKind string) {
 		ask = stream
 	}
 	serve(port, kind, func(way, token string) {
+		if way == "late" {
+			again(connection, "/backend.0/"+token)
+			return
+		}
 		var group sync.WaitGroup
 		call := func(call int) {
 			ask(connection, fmt.Sprintf("/backend.%d/%s", call, token))
@@ -164,5 +199,7 @@ func main() {
 		front(arguments[0], arguments[1], arguments[2], arguments[3])
 	case "load":
 		load(arguments[0], arguments[2], arguments[3], number(arguments[4]), number(arguments[5]))
+	case "late":
+		late(arguments[0], number(arguments[1]))
 	}
 }

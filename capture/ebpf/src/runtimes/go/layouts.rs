@@ -42,6 +42,8 @@ pub(super) struct Grpc {
     pub(super) indirect: bool,
     /// In a client's stream: its transport.
     pub(super) client: i32,
+    /// In the stream: its method.
+    pub(super) method: i32,
     /// In the transports: the net.Conn.
     pub(super) client_conn: i32,
     pub(super) server_conn: i32,
@@ -52,18 +54,82 @@ const GRPC_END: u32 = 86;
 
 /// By the first version of gRPC 1 with this layout, minor and patch.
 const GRPCS: &[((u32, u32), Grpc)] = &[
-    ((53, 0), Grpc { number: 0, indirect: false, client: 24, client_conn: 136, server_conn: 32 }),
-    ((58, 0), Grpc { number: 0, indirect: false, client: 24, client_conn: 128, server_conn: 32 }),
-    ((60, 0), Grpc { number: 0, indirect: false, client: 24, client_conn: 128, server_conn: 16 }),
-    ((66, 0), Grpc { number: 0, indirect: false, client: 32, client_conn: 128, server_conn: 16 }),
-    ((69, 0), Grpc { number: 0, indirect: true, client: 8, client_conn: 128, server_conn: 16 }),
+    (
+        (53, 0),
+        Grpc {
+            number: 0,
+            indirect: false,
+            client: 24,
+            method: 80,
+            client_conn: 136,
+            server_conn: 32,
+        },
+    ),
+    (
+        (58, 0),
+        Grpc {
+            number: 0,
+            indirect: false,
+            client: 24,
+            method: 80,
+            client_conn: 128,
+            server_conn: 32,
+        },
+    ),
+    (
+        (60, 0),
+        Grpc {
+            number: 0,
+            indirect: false,
+            client: 24,
+            method: 80,
+            client_conn: 128,
+            server_conn: 16,
+        },
+    ),
+    (
+        (66, 0),
+        Grpc {
+            number: 0,
+            indirect: false,
+            client: 32,
+            method: 88,
+            client_conn: 128,
+            server_conn: 16,
+        },
+    ),
+    (
+        (69, 0),
+        Grpc {
+            number: 0,
+            indirect: true,
+            client: 8,
+            method: 24,
+            client_conn: 128,
+            server_conn: 16,
+        },
+    ),
     (
         (77, 0),
-        Grpc { number: 108, indirect: false, client: 328, client_conn: 128, server_conn: 16 },
+        Grpc {
+            number: 108,
+            indirect: false,
+            client: 328,
+            method: 16,
+            client_conn: 128,
+            server_conn: 16,
+        },
     ),
     (
         (83, 1),
-        Grpc { number: 108, indirect: false, client: 360, client_conn: 128, server_conn: 16 },
+        Grpc {
+            number: 108,
+            indirect: false,
+            client: 360,
+            method: 16,
+            client_conn: 128,
+            server_conn: 16,
+        },
     ),
 ];
 

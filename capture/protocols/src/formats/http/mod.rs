@@ -2,6 +2,7 @@
 //! mean, whatever bytes say it.
 
 pub(crate) mod operation;
+pub(crate) mod queue;
 
 use spanwise_model::AttributeValue;
 

@@ -4,7 +4,7 @@ use spanwise_model::AttributeValue;
 
 use super::fields::Properties;
 use crate::bytes::Mark;
-use crate::sessions::{Failure, Request};
+use crate::sessions::{Failure, Identity, Passage, PassedMessage, Request};
 
 /// Messages of one side that may be under way at once, on as many channels.
 /// Nearly always it is one.
@@ -37,6 +37,10 @@ pub(super) struct Partial {
     pub(super) end: Mark,
     /// Bytes of the body to come; `None` before the header.
     pub(super) remaining: Option<u64>,
+    /// Where it goes: its exchange and its routing key. Empty where it comes back.
+    pub(super) destination: Vec<u8>,
+    /// It has no identity but its content, which has not passed.
+    pub(super) unidentified: bool,
 }
 
 impl Partial {
@@ -47,13 +51,41 @@ impl Partial {
         start: Mark,
         end: Mark,
     ) -> Self {
-        Self { channel, purpose, request, start, end, remaining: None }
+        Self {
+            channel,
+            purpose,
+            request,
+            start,
+            end,
+            remaining: None,
+            destination: Vec::new(),
+            unidentified: false,
+        }
     }
 
-    /// Takes note of its header.
-    pub(super) fn describe(&mut self, properties: Properties) {
+    /// The same on its way to an exchange with a routing key.
+    pub(super) fn to(self, exchange: &[u8], key: &[u8]) -> Self {
+        Self { destination: [exchange, b"\0", key].concat(), ..self }
+    }
+
+    /// Takes note of its header. Returns what identifies it.
+    pub(super) fn describe(
+        &mut self,
+        passage: Passage,
+        properties: Properties,
+    ) -> Option<PassedMessage> {
         self.remaining = Some(properties.body_bytes);
-        let Some(request) = &mut self.request else { return };
+        let identified = properties.identity.filter(|_| !self.destination.is_empty());
+        let message = identified.map(|(identity, id)| match identity {
+            Identity::Message => PassedMessage::of_id(passage, &id, &self.destination),
+            Identity::Correlation => {
+                PassedMessage::new(passage, identity, [&id[..], &self.destination])
+            }
+            _ => PassedMessage::new(passage, identity, [&id[..]]),
+        });
+        self.unidentified = message.is_none() && !self.destination.is_empty();
+        let Some(request) = &mut self.request else { return message };
+        request.messages.extend(message);
         request.headers = properties.headers;
         let mut add = |key: &'static str, value: AttributeValue| {
             request.attributes.push((key, value));
@@ -67,10 +99,12 @@ impl Partial {
         if let Ok(bytes) = i64::try_from(properties.body_bytes) {
             add("messaging.message.body.size", bytes.into());
         }
+        message
     }
 
     fn held_bytes(&self) -> usize {
-        size_of::<Self>() + self.request.as_ref().map_or(0, Request::held_bytes)
+        let request = self.request.as_ref().map_or(0, Request::held_bytes);
+        size_of::<Self>() + self.destination.capacity() + request
     }
 }
 

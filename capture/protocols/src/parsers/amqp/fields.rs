@@ -3,6 +3,7 @@
 
 use crate::bytes::text;
 use crate::redaction::identifier;
+use crate::sessions::Identity;
 use crate::trace_headers::TraceHeaders;
 
 /// Longest identifier of a message that is shown.
@@ -91,6 +92,8 @@ pub(super) struct Properties {
     pub(super) headers: TraceHeaders,
     pub(super) correlation_id: Option<String>,
     pub(super) message_id: Option<String>,
+    /// What identifies the message.
+    pub(super) identity: Option<(Identity, Vec<u8>)>,
 }
 
 /// Reads a content header; `None` where its fixed part is not there.
@@ -115,15 +118,21 @@ fn optional(fields: &mut Fields<'_>, properties: &mut Properties) -> Option<()> 
     if has(14) {
         let _content_encoding = fields.short_string()?;
     }
+    let (mut task, mut task_id) = (false, None);
     if has(13) {
         let mut table = fields.table()?;
         for _ in 0..MAX_TABLE_FIELDS {
             let Some((name, value)) = table.table_field() else { break };
             if let Some(value) = value {
+                // Celery's.
+                task |= name == b"task";
+                task_id = task_id.or((name == b"id").then_some(value));
                 properties.headers.header(name, value);
             }
         }
     }
+    let task_id = task_id.filter(|_| task);
+    properties.identity = task_id.map(|id| (Identity::Task, id.to_vec()));
     if has(12) {
         let _delivery_mode = fields.octet()?;
     }
@@ -131,7 +140,11 @@ fn optional(fields: &mut Fields<'_>, properties: &mut Properties) -> Option<()> 
         let _priority = fields.octet()?;
     }
     if has(10) {
-        properties.correlation_id = id(fields.short_string()?);
+        let correlation = fields.short_string()?;
+        properties.correlation_id = id(correlation);
+        if properties.identity.is_none() && !correlation.is_empty() {
+            properties.identity = Some((Identity::Correlation, correlation.to_vec()));
+        }
     }
     if has(9) {
         let _reply_to = fields.short_string()?;
@@ -140,7 +153,12 @@ fn optional(fields: &mut Fields<'_>, properties: &mut Properties) -> Option<()> 
         let _expiration = fields.short_string()?;
     }
     if has(7) {
-        properties.message_id = id(fields.short_string()?);
+        let message = fields.short_string()?;
+        properties.message_id = id(message);
+        let is_task = matches!(properties.identity, Some((Identity::Task, _)));
+        if !is_task && !message.is_empty() {
+            properties.identity = Some((Identity::Message, message.to_vec()));
+        }
     }
     Some(())
 }
@@ -161,6 +179,7 @@ mod tests {
         assert!(found.headers.parent().is_some());
         assert_eq!(found.correlation_id.as_deref(), Some("cid-1"));
         assert_eq!(found.message_id.as_deref(), Some("m1"));
+        assert_eq!(found.identity, Some((Identity::Message, b"m1".to_vec())));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::method::{Method, Sender};
 use crate::bytes::Side;
 use crate::framing::{Framing, Measure};
 use crate::parser::Likeness;
+use crate::sessions::SEARCHED_BYTES;
 
 pub(super) const METHOD: u8 = 1;
 pub(super) const CONTENT_HEADER: u8 = 2;
@@ -57,7 +58,11 @@ impl Framing for Frame {
         if !is_header(*kind, u16::from_be_bytes([*high, *low]), size) {
             return Measure::Malformed;
         }
-        let keep = if matches!(*kind, METHOD | CONTENT_HEADER) { MAX_KEPT_BYTES } else { 0 };
+        let keep = match *kind {
+            METHOD | CONTENT_HEADER => MAX_KEPT_BYTES,
+            BODY => SEARCHED_BYTES,
+            _ => 0,
+        };
         Measure::Content { bytes: u64::from(size) + 1, keep }
     }
 

@@ -26,7 +26,7 @@ use crate::framing::strikes::Strikes;
 use crate::framing::{Frames, Head, Step};
 use crate::parser::{Known, Outcome, Protocol};
 use crate::sessions::early::Early;
-use crate::sessions::{Conversation, Failure, Manner, Request};
+use crate::sessions::{Conversation, Failure, Manner, Passage, PassedMessage, Request};
 
 /// AMQP 0-9-1, to whoever tells protocols apart.
 pub(crate) const KNOWN: Known =
@@ -76,6 +76,23 @@ fn answer(conversation: &mut Conversation<'_>, stream: u64, start: Mark, end: Ma
         conversation.response_reached(end);
     }
     open
+}
+
+/// The passage of messages that one side sends.
+const fn passage(side: Side) -> Passage {
+    match side {
+        Side::Request => Passage::Sent,
+        Side::Response => Passage::Received,
+    }
+}
+
+/// The answer to a stream's request carries a message.
+fn carry(conversation: &mut Conversation<'_>, stream: u64, message: PassedMessage) {
+    if conversation.answer_where(|found| found == stream)
+        && let Some(exchange) = conversation.answering()
+    {
+        exchange.answer.messages.push(message);
+    }
 }
 
 /// The request that is being answered has failed, unless it had already.
@@ -170,6 +187,9 @@ impl Amqp {
         let channel = u16::from_be_bytes([high, low]);
         if !matches!(kind, frame::METHOD | frame::CONTENT_HEADER) {
             self.body[side as usize] = (kind == frame::BODY).then_some((channel, head.length - 1));
+            if kind == frame::BODY {
+                self.body_begins(side, channel, head, conversation);
+            }
             return Outcome::Read;
         }
         let payload = match head.content.split_last() {
@@ -199,6 +219,38 @@ impl Amqp {
             }
         }
         Outcome::Read
+    }
+
+    /// A frame of a message's body begins. If nothing else identifies the message, its content
+    /// does.
+    fn body_begins(
+        &mut self,
+        side: Side,
+        channel: u16,
+        head: &Head<'_>,
+        conversation: &mut Conversation<'_>,
+    ) {
+        let Some(mut partial) = self.contents(side).take(channel) else { return };
+        if std::mem::take(&mut partial.unidentified) {
+            let bytes = usize::try_from(head.length - 1).unwrap_or(usize::MAX);
+            let begin = &head.content[..head.content.len().min(bytes)];
+            let length = partial.remaining.unwrap_or(0);
+            if let Some(message) = PassedMessage::of_content(passage(side), begin, length) {
+                match (&mut partial.request, &partial.purpose) {
+                    (Some(request), _) => request.messages.push(message),
+                    (None, Purpose::Ask { stream }) => {
+                        if conversation.continue_request(*stream) {
+                            conversation.change_request(|request| request.messages.push(message));
+                        }
+                    }
+                    (None, Purpose::Answer { stream }) => {
+                        carry(conversation, *stream, message);
+                    }
+                    (None, Purpose::Tell { .. }) => {}
+                }
+            }
+        }
+        self.contents(side).begin(partial);
     }
 
     /// What a connection begins with. A server says it only to refuse the
@@ -248,7 +300,8 @@ impl Amqp {
                 if let Purpose::Ask { stream } = &purpose {
                     request.stream = *stream;
                 }
-                self.published.begin(Partial::new(channel, purpose, Some(request), start, end));
+                let partial = Partial::new(channel, purpose, Some(request), start, end);
+                self.published.begin(partial.to(names.0, key));
                 return;
             }
             (60, 80 | 90 | 120) => {
@@ -355,7 +408,11 @@ impl Amqp {
                 let stream = channels::call(channel, Method { class: 60, method: 70 });
                 if answer(conversation, stream, start, end) {
                     let purpose = Purpose::Answer { stream };
-                    self.delivered.begin(Partial::new(channel, purpose, None, start, end));
+                    let (_tag, _redelivered) = (fields.long_long(), fields.octet());
+                    let exchange = fields.short_string().unwrap_or_default();
+                    let key = fields.short_string().unwrap_or_default();
+                    let partial = Partial::new(channel, purpose, None, start, end);
+                    self.delivered.begin(partial.to(exchange, key));
                 } else {
                     conversation.counters.orphan_responses += 1;
                 }
@@ -467,7 +524,8 @@ impl Amqp {
         } else {
             Purpose::Tell { failure: None }
         };
-        self.delivered.begin(Partial::new(channel, purpose, Some(request), start, end));
+        let partial = Partial::new(channel, purpose, Some(request), start, end);
+        self.delivered.begin(partial.to(exchange, key));
     }
 
     fn content_header(
@@ -480,7 +538,10 @@ impl Amqp {
     ) {
         let Some(mut partial) = self.contents(side).take(channel) else { return };
         let Some(properties) = fields::properties(payload) else { return };
-        partial.describe(properties);
+        let message = partial.describe(passage(side), properties);
+        if let (Some(message), Purpose::Answer { stream }) = (message, &partial.purpose) {
+            carry(conversation, *stream, message);
+        }
         if matches!(partial.purpose, Purpose::Ask { .. })
             && let Some(request) = partial.request.take()
         {

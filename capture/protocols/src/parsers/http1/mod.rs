@@ -12,7 +12,7 @@ use self::head::{Body, Upgrade};
 use self::heads::{Heads, Place};
 use self::recognise::recognise;
 use crate::bytes::{Input, MAX_HEAD_BYTES, Mark, Side};
-use crate::formats::http;
+use crate::formats::http::{self, queue};
 use crate::framing::strikes::Strikes;
 use crate::parser::{Known, Likeness, Outcome, Protocol};
 use crate::parsers::http2::Http2;
@@ -102,6 +102,8 @@ pub(super) struct Http1 {
     request: Half,
     response: Half,
     strikes: Strikes,
+    /// The beginning of the response's body is kept: it may name messages of a queue.
+    names_messages: bool,
     /// The response makes the connection something else when it is complete.
     switching: bool,
     /// What the connection was upgraded to.
@@ -115,6 +117,7 @@ impl Http1 {
             request: Half::new(),
             response: Half::new(),
             strikes: Strikes::NONE,
+            names_messages: false,
             switching: false,
             next: None,
         }
@@ -344,6 +347,11 @@ impl Http1 {
             return Outcome::Read;
         }
         let no_body = !http::has_body(tag, found.status) || self.switching;
+        // Queues are asked by POST.
+        self.names_messages = found.status == 200
+            && conversation
+                .answering()
+                .is_some_and(|exchange| exchange.request.operation.starts_with("POST "));
         match found.body {
             _ if no_body => self.message_over(Side::Response, conversation),
             Body::Length(0) => self.message_over(Side::Response, conversation),
@@ -359,6 +367,34 @@ impl Http1 {
             return Outcome::Switched;
         }
         Outcome::Read
+    }
+
+    /// Keeps the beginning of a response's body of which so much is left, and tells its messages
+    /// once it is there.
+    fn look_for_messages(
+        &mut self,
+        input: &Input<'_>,
+        remaining: u64,
+        conversation: &mut Conversation<'_>,
+    ) {
+        let kept = &mut self.response.buffer;
+        let body = usize::try_from(remaining).unwrap_or(usize::MAX).min(input.bytes.len());
+        let body = &input.bytes[..body];
+        if kept.is_empty() && !body.first().is_some_and(|first| queue::may_begin(*first)) {
+            self.names_messages = false;
+            return;
+        }
+        let room = queue::SEARCHED_BYTES - kept.len();
+        kept.extend_from_slice(&body[..body.len().min(room)]);
+        let is_all = body.len() as u64 == remaining || input.unseen > 0;
+        if is_all || kept.len() == queue::SEARCHED_BYTES {
+            self.names_messages = false;
+            let messages = queue::messages(kept);
+            kept.clear();
+            if let (false, Some(exchange)) = (messages.is_empty(), conversation.answering()) {
+                exchange.answer.messages = messages;
+            }
+        }
     }
 
     /// Reads a line into the buffer; `true` when it is complete.
@@ -513,6 +549,9 @@ impl Protocol for Http1 {
                     }
                 }
                 State::Body { remaining } => {
+                    if side == Side::Response && self.names_messages {
+                        self.look_for_messages(&input, remaining, conversation);
+                    }
                     let left = remaining - input.skip(remaining);
                     Self::reached(side, input.mark, conversation);
                     if left == 0 {

@@ -43,6 +43,46 @@ pub(super) struct Fields {
     unseen: bool,
 }
 
+/// What the program itself says that a stream asks for, where its head is not known.
+#[derive(Debug)]
+pub(super) struct Named {
+    /// Empty: it is a gRPC call.
+    method: Vec<u8>,
+    path: Vec<u8>,
+}
+
+impl Named {
+    pub(super) fn new(method: &[u8], path: &[u8]) -> Self {
+        Self { method: method.to_vec(), path: path.to_vec() }
+    }
+
+    pub(super) const fn is_call(&self) -> bool {
+        self.method.is_empty()
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        size_of::<Self>() + self.method.capacity() + self.path.capacity()
+    }
+
+    /// Names a request whose head said less.
+    pub(super) fn give_to(self, request: &mut Request) {
+        let mut fields = Fields::default();
+        let is_call = self.is_call();
+        fields.learn(self);
+        let Request { operation, attributes, .. } = fields.request(Knowledge::Known);
+        let known = std::mem::replace(&mut request.attributes, attributes);
+        for (key, value) in known {
+            let is_http = key.starts_with("http.") || key.starts_with("url.");
+            let is_new = request.attributes.iter().all(|(other, _)| *other != key);
+            if is_new && !(is_call && is_http) {
+                request.attributes.push((key, value));
+            }
+        }
+        request.operation = operation;
+        request.unnamed = false;
+    }
+}
+
 fn number<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
@@ -82,6 +122,18 @@ impl Fields {
     /// Whether it is a request's head, not trailers.
     pub(super) const fn asks(&self) -> bool {
         self.method.is_some() || self.path.is_some() || self.scheme.is_some()
+    }
+
+    /// Takes over what the program says of it.
+    pub(super) fn learn(&mut self, name: Named) {
+        if self.path.is_some() {
+            return;
+        }
+        self.is_grpc |= name.is_call();
+        if !name.is_call() {
+            self.method = Some(crate::bytes::text(&name.method, 32));
+        }
+        self.path = Some(name.path);
     }
 
     /// The code in the block that ends a call. There is one, so it is the only

@@ -14,7 +14,7 @@ use spanwise_model::protocol;
 
 use self::frame::{Frame, HEADER_BYTES, Http2Framing, Kind, PREFACE, recognise};
 use self::hpack::Decoder;
-use self::message::Fields;
+use self::message::{Fields, Named};
 use self::streams::Streams;
 use self::table::{Knowledge, Shape};
 use crate::bytes::{Input, MAX_HEAD_BYTES, Mark, Side};
@@ -383,6 +383,18 @@ impl Protocol for Http2 {
         self.streams.time_passes(input.mark.time_nano, conversation);
         self.half(side).border.get_or_insert(input.mark.offset);
         drive(self, side, input, conversation)
+    }
+
+    fn stream_named(
+        &mut self,
+        stream: u64,
+        method: &[u8],
+        path: &[u8],
+        conversation: &mut Conversation<'_>,
+    ) {
+        if let Ok(stream) = u32::try_from(stream) {
+            self.streams.named(stream, Named::new(method, path), conversation);
+        }
     }
 
     fn quiet(&mut self, conversation: &mut Conversation<'_>) {

@@ -1,12 +1,12 @@
 //! The open streams of a connection (RFC 9113, section 5), and what happens to
 //! the exchanges on them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use spanwise_model::protocol;
 
 use super::grpc::{self, Messages};
-use super::message::{Fields, add_knowledge};
+use super::message::{Fields, Named, add_knowledge};
 use super::opens_after;
 use super::table::Knowledge;
 use crate::bytes::{Mark, Side};
@@ -16,6 +16,8 @@ use crate::sessions::{Conversation, Exchange, Failure};
 /// Streams that are known at once; of those opened first, only their exchanges
 /// stay where there are more. Servers allow some hundred.
 const MAX_STREAMS: usize = 1024;
+/// Streams at once whose names are known before their heads were seen.
+const MAX_NAMED: usize = 256;
 /// Silence after which a response has ended whose end may have passed unseen.
 const QUIET_NANO: u64 = 50_000_000;
 
@@ -73,12 +75,14 @@ pub(super) struct Streams {
     missed: bool,
     /// The end of one may have passed unseen.
     unsure: bool,
+    /// What streams ask for of which the head was not seen yet.
+    named: VecDeque<(u32, Named)>,
 }
 
 impl Streams {
     /// No streams, of a connection of which the beginning was not seen.
     pub(super) const fn new() -> Self {
-        Self { open: BTreeMap::new(), last: 0, missed: true, unsure: false }
+        Self { open: BTreeMap::new(), last: 0, missed: true, unsure: false, named: VecDeque::new() }
     }
 
     /// The connection begins here.
@@ -89,7 +93,8 @@ impl Streams {
     /// Bytes that it holds.
     pub(super) fn held_bytes(&self) -> usize {
         // Nodes of the tree are half full at least.
-        self.open.len() * 2 * size_of::<(u32, Stream)>()
+        let named: usize = self.named.iter().map(|(_, name)| name.held_bytes()).sum();
+        self.open.len() * 2 * size_of::<(u32, Stream)>() + named
     }
 
     /// Whether a request may open it.
@@ -119,10 +124,13 @@ impl Streams {
         stream: u32,
         start: Mark,
         end: Mark,
-        fields: Fields,
+        mut fields: Fields,
         (known, cut): (Knowledge, bool),
         conversation: &mut Conversation<'_>,
     ) {
+        if let Some(name) = self.take_name(stream).filter(|_| known == Knowledge::Partial) {
+            fields.learn(name);
+        }
         let is_grpc = fields.is_grpc;
         let timeout_nano = fields.grpc_timeout_nano;
         let deadline_nano = timeout_nano.map(|timeout| start.time_nano.saturating_add(timeout));
@@ -138,6 +146,35 @@ impl Streams {
         self.opened(stream, deadline_nano);
         if let Some(opened) = self.open.get_mut(&stream) {
             opened.known = known;
+        }
+    }
+
+    /// What the stream asks for, if that was told before its head was seen.
+    fn take_name(&mut self, stream: u32) -> Option<Named> {
+        let at = self.named.iter().position(|(number, _)| *number == stream)?;
+        self.named.remove(at).map(|(_, name)| name)
+    }
+
+    /// The program itself tells what a stream asks for. Its head may be seen only later.
+    pub(super) fn named(&mut self, stream: u32, name: Named, conversation: &mut Conversation<'_>) {
+        if self.is_new(stream) {
+            if self.named.len() >= MAX_NAMED {
+                self.named.pop_front();
+            }
+            self.named.push_back((stream, name));
+            return;
+        }
+        if !conversation.answer(u64::from(stream)) {
+            return;
+        }
+        if let Some(exchange) = conversation.answering()
+            && exchange.request.unnamed
+            && exchange.response_start.is_none()
+        {
+            if name.is_call() {
+                exchange.protocol = protocol::GRPC;
+            }
+            name.give_to(&mut exchange.request);
         }
     }
 

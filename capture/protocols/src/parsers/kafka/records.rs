@@ -2,6 +2,7 @@
 //! (kafka.apache.org/documentation, "Message Format").
 
 use super::primitives::Reader;
+use crate::sessions::MAX_MESSAGES;
 use crate::trace_headers::TraceHeaders;
 
 /// The version that is read; older ones are not written by clients of today.
@@ -18,6 +19,8 @@ pub(super) struct Records {
     pub(super) count: Option<i64>,
     /// What the first one's headers say.
     pub(super) headers: TraceHeaders,
+    /// The offsets of the first batches' first records.
+    pub(super) offsets: Vec<i64>,
 }
 
 /// Reads records of this many bytes as far as they are there; the reader
@@ -27,7 +30,7 @@ pub(super) fn records(reader: &mut Reader<'_>, bytes: usize) -> Records {
     let mut left = bytes;
     let mut first = true;
     while left > 0 {
-        let Some((length, count, headers)) = batch(reader, first) else {
+        let Some((offset, length, count, headers)) = batch(reader, first) else {
             // What does not begin is passed over; of what a broker cut short
             // clients make nothing either.
             records.count = None;
@@ -36,6 +39,9 @@ pub(super) fn records(reader: &mut Reader<'_>, bytes: usize) -> Records {
         if first {
             records.headers = headers;
             first = false;
+        }
+        if records.offsets.len() < MAX_MESSAGES {
+            records.offsets.push(offset);
         }
         records.count = records.count.and_then(|sum| sum.checked_add(i64::from(count)));
         let taken = length.min(left);
@@ -54,11 +60,11 @@ pub(super) fn records(reader: &mut Reader<'_>, bytes: usize) -> Records {
     records
 }
 
-/// The batch that begins here: its bytes, its records, and the headers of the
+/// The batch that begins here: its offset, its bytes, its records, and the headers of the
 /// first one if they are wanted and to be read.
-fn batch(reader: &Reader<'_>, wanted: bool) -> Option<(usize, i32, TraceHeaders)> {
+fn batch(reader: &Reader<'_>, wanted: bool) -> Option<(i64, usize, i32, TraceHeaders)> {
     let mut fields = *reader;
-    let _base_offset = fields.int64()?;
+    let offset = fields.int64()?;
     let length = usize::try_from(fields.int32()?).ok()?;
     let _leader_epoch = fields.int32()?;
     if fields.int8()? != MAGIC {
@@ -73,7 +79,7 @@ fn batch(reader: &Reader<'_>, wanted: bool) -> Option<(usize, i32, TraceHeaders)
     if wanted && attributes & COMPRESSION == 0 {
         let _ = record_headers(&mut fields, &mut headers);
     }
-    Some((length.checked_add(12)?, count.max(0), headers))
+    Some((offset, length.checked_add(12)?, count.max(0), headers))
 }
 
 fn record_headers(fields: &mut Reader<'_>, headers: &mut TraceHeaders) -> Option<()> {

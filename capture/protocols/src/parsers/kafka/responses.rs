@@ -7,7 +7,7 @@ use super::records::records;
 use super::requests::{Found, attributes, topic};
 use super::topics::Topics;
 use crate::formats::messaging::Destination;
-use crate::sessions::{Exchange, Failure};
+use crate::sessions::{Exchange, Failure, Identity, MAX_MESSAGES, Passage, PassedMessage};
 
 /// Reads a response after its header into the exchange that it answers. What was
 /// not captured is not told; says whether that would tell which topics it is about.
@@ -30,7 +30,7 @@ pub(super) fn answered(
             let _ = learn(version, &mut reader, topics);
             return false;
         }
-        api::PRODUCE => produced(version, &mut reader),
+        api::PRODUCE => produced(version, &mut reader, exchange, topics),
         api::OFFSET_COMMIT => partitions(&mut reader, version >= 3, version >= 10),
         api::TXN_OFFSET_COMMIT => partitions(&mut reader, true, false),
         api::JOIN_GROUP => plain(&mut reader, version >= 2),
@@ -83,20 +83,38 @@ fn plain(reader: &mut Reader<'_>, delay: bool) -> Option<i16> {
     reader.int16().filter(is_error)
 }
 
-fn produced(version: i16, reader: &mut Reader<'_>) -> Option<i16> {
+/// A batch of records is at the place where its first record is.
+fn carry(
+    passage: Passage,
+    topic: &str,
+    partition: i32,
+    offset: i64,
+    messages: &mut Vec<PassedMessage>,
+) {
+    if topic.is_empty() || offset < 0 || messages.len() >= MAX_MESSAGES {
+        return;
+    }
+    let place = [topic.as_bytes(), &partition.to_be_bytes(), &offset.to_be_bytes()];
+    messages.push(PassedMessage::new(passage, Identity::Place, place));
+}
+
+fn produced(
+    version: i16,
+    reader: &mut Reader<'_>,
+    exchange: &mut Exchange,
+    topics: &Topics,
+) -> Option<i16> {
     for _ in 0..reader.count()? {
-        if version >= 13 {
-            reader.uuid()?;
-        } else {
-            reader.string()?;
-        }
+        let name = topic(reader, version >= 13, topics)?;
         for _ in 0..reader.count()? {
-            let _partition = reader.int32()?;
+            let partition = reader.int32()?;
             let error = reader.int16()?;
             if error != 0 {
                 return Some(error);
             }
-            let _base_offset = reader.int64()?;
+            let offset = reader.int64()?;
+            let messages = &mut exchange.answer.messages;
+            carry(Passage::Sent, &name, partition, offset, messages);
             if version >= 2 {
                 let _append_time = reader.int64()?;
             }
@@ -231,6 +249,10 @@ fn fetched(
                 }
                 let length = reader.bytes()?;
                 let here = records(reader, length);
+                for offset in &here.offsets {
+                    let messages = &mut exchange.answer.messages;
+                    carry(Passage::Received, &name, partition, *offset, messages);
+                }
                 if length > 0 {
                     bytes += length;
                     found.add(name.clone());

@@ -54,6 +54,16 @@ pub(super) fn is_stored(payload: &[u8]) -> bool {
     payload.starts_with(b"{\"stream\":\"") && find(payload, b"\"seq\":").is_some()
 }
 
+/// The stream and the number that JetStream gave a message: of its acknowledgement.
+pub(super) fn place(payload: &[u8]) -> Option<(&[u8], u64)> {
+    let stream = payload.strip_prefix(b"{\"stream\":\"")?;
+    let stream = &stream[..memchr::memchr(b'"', stream)?];
+    let number = &payload[find(payload, b"\"seq\":")?..];
+    let number = number.trim_ascii_start();
+    let digits = number.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    Some((stream, std::str::from_utf8(&number[..digits]).ok()?.parse().ok()?))
+}
+
 /// The failure in a JetStream response.
 pub(super) fn refusal(payload: &[u8]) -> Option<(i32, Failure)> {
     find(payload, b"\"err_code\":")?;
@@ -94,6 +104,9 @@ mod tests {
     fn what_jetstream_answers_is_understood() {
         assert!(is_stored(b"{\"stream\":\"ORDERS\", \"seq\":7}"));
         assert!(!is_stored(b"{\"stream\":\"ORDERS\"}"));
+        let stored = b"{\"stream\":\"ORDERS\", \"seq\":7,\"duplicate\":true}";
+        assert_eq!(place(stored), Some((b"ORDERS".as_slice(), 7)));
+        assert_eq!(place(b"{\"stream\":\"ORDERS\"}"), None);
         let refused =
             b"{\"error\":{\"code\":503,\"err_code\":10076,\"description\":\"not enabled\"}}";
         assert_eq!(refusal(refused).unwrap().1.message, "503: not enabled");

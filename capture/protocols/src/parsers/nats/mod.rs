@@ -24,7 +24,7 @@ use crate::framing::strikes::Strikes;
 use crate::parser::{Known, Outcome, Protocol};
 use crate::redaction::without_quoted;
 use crate::sessions::early::Early;
-use crate::sessions::{Conversation, Failure, Manner, Request};
+use crate::sessions::{Conversation, Failure, Identity, Manner, Passage, PassedMessage, Request};
 
 /// NATS in the protocol table.
 pub(crate) const KNOWN: Known =
@@ -173,7 +173,8 @@ impl Nats {
             true => ("request", None, Manner::Call),
             false => ("publish", Some("send"), Manner::Publish),
         };
-        let request = describe(name, kind, manner, message, found);
+        let mut request = describe(name, kind, manner, message, found);
+        identify(Passage::Sent, message, &mut request);
         let stream = match (asks, number) {
             (true, _) => subjects::by_reply(Kind::Request, &message.reply),
             (false, Some(number)) => subjects::stream(Kind::Confirmed, number),
@@ -260,6 +261,7 @@ impl Nats {
             return;
         }
         let mut request = describe("deliver", Some("process"), Manner::Deliver, message, found);
+        identify(Passage::Received, message, &mut request);
         if let Some(queue) = self.subscriptions.queue(&message.subscription) {
             let queue = crate::bytes::text(queue, 64).into();
             request.attributes.push(("messaging.consumer.group.name", queue));
@@ -324,13 +326,28 @@ fn describe(
     let mut request = messaging::request("nats", name, kind, &destination, manner);
     request.headers = found.trace;
     let mut add = |key: &'static str, value: AttributeValue| request.attributes.push((key, value));
-    if let Some(id) = found.message_id {
-        add("messaging.message.id", id.into());
+    if let Some(id) = &found.message_id {
+        add("messaging.message.id", id.as_str().into());
     }
     if let Ok(bytes) = i64::try_from(message.bytes - message.header_bytes) {
         add("messaging.message.body.size", bytes.into());
     }
     request
+}
+
+/// Tells what identifies a message: its place in JetStream, or the subject of its reply, which is
+/// used once.
+fn identify(passage: Passage, message: &Message, request: &mut Request) {
+    if let Some((stream, number)) = subjects::place(&message.reply) {
+        request.messages.push(at(passage, stream, number));
+    } else if subjects::is_inbox(&message.reply) {
+        let reply = [message.reply.as_slice()];
+        request.messages.push(PassedMessage::new(passage, Identity::Correlation, reply));
+    }
+}
+
+fn at(passage: Passage, stream: &[u8], number: u64) -> PassedMessage {
+    PassedMessage::new(passage, Identity::Place, [stream, &number.to_be_bytes()])
 }
 
 /// The failure in an error line. The subject that an error names is not part of its kind.
@@ -371,6 +388,9 @@ fn reply(found: &Headers, payload: &[u8], conversation: &mut Conversation<'_>) {
         }
         let send = ("messaging.operation.type", "send".into());
         exchange.answer.attributes.push(send);
+        if let Some((stream, number)) = headers::place(payload) {
+            exchange.answer.messages.push(at(Passage::Sent, stream, number));
+        }
     }
     (exchange.answer.status_code, exchange.answer.failure) = failed(found, payload);
 }

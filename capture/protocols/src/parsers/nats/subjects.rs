@@ -56,6 +56,16 @@ pub(super) fn is_acknowledgement(subject: &[u8]) -> bool {
     subject.starts_with(b"$JS.ACK.")
 }
 
+/// The stream and the number of a JetStream message, of the subject that acknowledges it:
+/// `$JS.ACK.[DOMAIN.ACCOUNT.]STREAM.CONSUMER.DELIVERED.NUMBER.….…`.
+pub(super) fn place(subject: &[u8]) -> Option<(&[u8], u64)> {
+    let rest = subject.strip_prefix(b"$JS.ACK.")?;
+    let tokens: Vec<&[u8]> = rest.split(|byte| *byte == b'.').take(16).collect();
+    let skipped = if tokens.len() > 8 { 2 } else { 0 };
+    let number = std::str::from_utf8(tokens.get(skipped + 3)?).ok()?.parse().ok()?;
+    Some((tokens.get(skipped)?, number))
+}
+
 /// Whether this subject requests further messages for a client.
 pub(super) fn is_pull(subject: &[u8]) -> bool {
     subject.starts_with(b"$JS.API.CONSUMER.MSG.NEXT.") || subject.starts_with(b"$JS.FC.")

@@ -5,7 +5,7 @@ use spanwise_model::AttributeValue;
 use super::names::{is_command, is_subcommand};
 use crate::bytes::text;
 use crate::redaction::{self, Hidden};
-use crate::sessions::{Attributes, Request};
+use crate::sessions::{Attributes, PassedMessage, Request};
 
 /// Maximum length of a command name. A name of this length was cut, so it is not a command.
 pub(super) const MAX_NAME_BYTES: usize = 32;
@@ -61,6 +61,8 @@ pub(super) struct Command {
     pub(super) first: Option<Vec<u8>>,
     /// Number of words, including the name.
     pub(super) words: u64,
+    /// The messages that it pushes.
+    pub(super) messages: Vec<PassedMessage>,
 }
 
 impl Command {
@@ -126,6 +128,7 @@ impl Command {
         }
         let mut request = Request::new(operation);
         request.attributes = attributes;
+        request.messages.clone_from(&self.messages);
         request
     }
 }
@@ -139,6 +142,7 @@ mod tests {
             name: words[0].into(),
             first: words.get(1).map(|first| first.as_bytes().to_vec()),
             words: words.len() as u64,
+            messages: Vec::new(),
         }
     }
 

@@ -4,6 +4,7 @@
 mod command;
 mod expected;
 mod names;
+mod queues;
 mod reply;
 mod subscriptions;
 
@@ -11,13 +12,16 @@ use spanwise_model::protocol;
 
 use self::command::{Command, INLINE, MAX_KEY_BYTES, MAX_NAME_BYTES};
 use self::expected::may_answer;
+use self::queues::{Asked, Bulk, Watch, pushes, work};
 use self::reply::{Message, Reply, Step};
 use self::subscriptions::{About, Subscriptions};
 use crate::bytes::{Input, Mark, Side};
 use crate::framing::strikes::Strikes;
 use crate::parser::{Known, Likeness, Outcome, Protocol};
 use crate::redaction::{Hidden, own_words, without_quoted};
-use crate::sessions::{Conversation, Failure};
+use crate::sessions::{
+    Conversation, Failure, MAX_MESSAGES, Passage, PassedMessage, SEARCHED_BYTES,
+};
 
 /// Redis in the protocol table.
 pub(crate) const KNOWN: Known =
@@ -53,6 +57,9 @@ pub(super) struct Redis {
     command: Command,
     /// Number of complete words of the current command.
     complete: u64,
+    /// The word that is read, if it is a message.
+    pushed: Option<Bulk>,
+    asked: Asked,
     opened: bool,
     reply: Reply,
     reply_lost: bool,
@@ -151,6 +158,8 @@ impl Redis {
             start: None,
             command: Command::default(),
             complete: 0,
+            pushed: None,
+            asked: Asked::default(),
             opened: false,
             reply: Reply::new(),
             reply_lost: false,
@@ -166,6 +175,7 @@ impl Redis {
         self.line.clear();
         self.command = Command::default();
         self.complete = 0;
+        self.pushed = None;
         self.opened = false;
     }
 
@@ -206,9 +216,15 @@ impl Redis {
             conversation.counters.requests_lost += 1;
             return;
         }
-        conversation.open(start, at, self.command.request(self.database, hide));
+        let request = self.command.request(self.database, hide);
+        let watch = Watch::of(&request.operation);
+        if watch.receives() {
+            conversation.end_work(start);
+        }
+        conversation.open(start, at, request);
         if let Some(exchange) = conversation.uploading() {
             self.subscriptions.sent(&self.command, exchange.id);
+            self.asked.sent(exchange.id, watch, self.command.first.as_deref());
         }
         if let Some(database) = self.command.selects() {
             self.database = Some(database);
@@ -230,7 +246,13 @@ impl Redis {
 
     fn word_complete(&mut self, at: Mark, conversation: &mut Conversation<'_>) -> Outcome {
         self.complete += 1;
-        let known = self.complete >= 2 || self.complete == self.command.words;
+        if let Some(Bulk { length, begin, .. }) = self.pushed.take() {
+            let message = PassedMessage::of_content(Passage::Sent, &begin, length);
+            self.command.messages.extend(message);
+        }
+        // What a command pushes is part of its span.
+        let wanted = if pushes(&self.command.name) { u64::MAX } else { 2 };
+        let known = self.complete >= wanted || self.complete == self.command.words;
         if known && !self.opened {
             if self.command.ends_pairing() {
                 conversation.leave(at);
@@ -321,6 +343,11 @@ impl Redis {
                     let length = self.line.strip_prefix(b"$").and_then(number);
                     match length.and_then(|length| u64::try_from(length).ok()) {
                         Some(length) if length < 1 << 40 => {
+                            let is_message = self.complete >= 2
+                                && self.command.messages.len() < MAX_MESSAGES
+                                && pushes(&self.command.name);
+                            let message = Bulk { depth: 0, length, begin: Vec::new() };
+                            self.pushed = is_message.then_some(message);
                             self.state = State::Word { remaining: length + 2 };
                         }
                         _ => return self.malformed_request(conversation),
@@ -336,7 +363,11 @@ impl Redis {
                         let first = self.command.first.get_or_insert_default();
                         keep(first, &input.bytes[..seen], MAX_KEY_BYTES);
                     }
-                    _ => {}
+                    _ => {
+                        if let Some(message) = &mut self.pushed {
+                            message.add(&input.bytes[..seen], SEARCHED_BYTES);
+                        }
+                    }
                 }
                 match remaining - input.skip(remaining) {
                     0 => return self.word_complete(input.mark, conversation),
@@ -370,6 +401,11 @@ impl Redis {
             conversation.counters.framing_lost += 1;
             self.lose_reply();
             return Outcome::Read;
+        }
+        if self.reply.start.is_none() {
+            let asked = conversation.answering();
+            self.reply.watch =
+                asked.map_or(Watch::Nothing, |asked| Watch::of(&asked.request.operation));
         }
         let was_in_step = self.reply.in_step;
         match self.reply.read(input) {
@@ -444,10 +480,27 @@ impl Redis {
                 exchange.answer.failure = Some(failure);
             }
         }
+        let watch = Watch::of(&exchange.request.operation);
+        let fragment = exchange.fragment;
+        let mut received = None;
+        if watch != Watch::Nothing {
+            let queue = self.asked.take(exchange.id);
+            let messages = watch.messages(&message.bulks, queue.as_deref());
+            if watch.receives() && !messages.is_empty() {
+                let hide = *conversation.memory.of::<Hidden>();
+                received = Some(work(queue.as_deref(), &messages, hide));
+            }
+            if let Some(exchange) = conversation.answering() {
+                exchange.answer.messages = messages;
+            }
+        }
         conversation.begin_response(message.start);
         conversation.response_reached(end);
         if last {
             conversation.end_response();
+            if let Some(work) = received {
+                conversation.begin_work(fragment, [message.start, end], work);
+            }
         }
     }
 
@@ -613,6 +666,9 @@ impl Protocol for Redis {
         self.line.capacity()
             + self.command.name.capacity()
             + self.command.first.as_ref().map_or(0, Vec::capacity)
+            + self.pushed.as_ref().map_or(0, |message| message.begin.capacity())
+            + self.command.messages.capacity() * size_of::<PassedMessage>()
+            + self.asked.held_bytes()
             + self.reply.held_bytes()
             + self.subscriptions.held_bytes()
     }

@@ -1,10 +1,13 @@
 //! Redis replies. Nested elements are skipped without a stack; a count of the remaining elements is
 //! enough.
 
+use super::queues::{Bulk, Watch};
 use crate::bytes::{Input, Mark};
 
 /// Maximum bytes kept of a line. Error replies are shown.
 const MAX_LINE_BYTES: usize = 256;
+/// Arrays within arrays of replies that are watched.
+const MAX_DEPTH: usize = 8;
 /// Maximum length of a word that identifies the message type.
 const MAX_LABEL_BYTES: usize = 12;
 
@@ -27,6 +30,10 @@ enum Kept {
     Error,
     /// A word that may identify the message type.
     Label,
+    /// A text that may be a message of a queue, up to so many bytes.
+    Bulk {
+        limit: usize,
+    },
 }
 
 /// A complete message.
@@ -44,6 +51,8 @@ pub(super) struct Message {
     pub(super) label: Label,
     /// Last integer in the message.
     pub(super) number: i64,
+    /// Texts that may be messages of a queue.
+    pub(super) bulks: Vec<Bulk>,
 }
 
 /// A short word; empty if there is none.
@@ -104,6 +113,12 @@ pub(super) struct Reply {
     elements: u64,
     label: Label,
     number: i64,
+    /// Which texts of the reply may be messages of a queue.
+    pub(super) watch: Watch,
+    /// The elements left in each array around the next element, and its index there. Only if the
+    /// reply is watched.
+    path: Vec<(u64, u64)>,
+    bulks: Vec<Bulk>,
     /// Whether the next byte must begin a reply.
     pub(super) in_step: bool,
 }
@@ -122,12 +137,19 @@ impl Reply {
             elements: 0,
             label: Label::NONE,
             number: 0,
+            watch: Watch::Nothing,
+            path: Vec::new(),
+            bulks: Vec::new(),
             in_step: false,
         }
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        self.line.capacity() + self.error.as_ref().map_or(0, Vec::capacity)
+        let bulks = self.bulks.iter().map(|bulk| size_of::<Bulk>() + bulk.begin.capacity());
+        self.line.capacity()
+            + self.error.as_ref().map_or(0, Vec::capacity)
+            + self.path.capacity() * size_of::<(u64, u64)>()
+            + bulks.sum::<usize>()
     }
 
     /// Type of the message being read.
@@ -150,6 +172,11 @@ impl Reply {
                         let seen = &input.bytes[..seen];
                         match kept {
                             Kept::Error => keep(self.error.get_or_insert_default(), seen),
+                            Kept::Bulk { limit } => {
+                                if let Some(bulk) = self.bulks.last_mut() {
+                                    bulk.add(seen, limit);
+                                }
+                            }
                             _ => self.label.add(seen),
                         }
                     }
@@ -220,7 +247,9 @@ impl Reply {
                     (b'$' | b'!' | b'=', Some(length @ 0..)) => {
                         // A line end follows the content.
                         let remaining = length.unsigned_abs().saturating_add(2);
+                        let wanted = self.wanted(length.unsigned_abs());
                         let kept = match kind {
+                            _ if wanted > 0 => Kept::Bulk { limit: wanted },
                             b'!' if self.is_whole() => Kept::Error,
                             b'$' if is_first && self.nested => Kept::Label,
                             _ => Kept::Nothing,
@@ -248,10 +277,58 @@ impl Reply {
     fn aggregate(&mut self, elements: u64) -> Option<Step> {
         self.pending = self.pending.saturating_add(elements);
         self.nested = true;
-        self.element_complete()
+        match elements {
+            0 => self.advance(),
+            _ => self.descend(elements),
+        }
+        self.counted()
+    }
+
+    /// Begins a text of this length, if it may be a message. Returns how many of its bytes are
+    /// kept.
+    fn wanted(&mut self, length: u64) -> usize {
+        if self.watch == Watch::Nothing {
+            return 0;
+        }
+        let depth = self.path.len();
+        let index = self.path.last().map_or(0, |(_, index)| *index);
+        let limit = self.watch.bytes_at(depth, index, self.bulks.len());
+        if limit > 0 {
+            self.bulks.push(Bulk { depth, length, begin: Vec::new() });
+        }
+        limit
+    }
+
+    /// The next element is the first one of an array.
+    fn descend(&mut self, elements: u64) {
+        if self.watch == Watch::Nothing {
+            return;
+        }
+        if self.path.len() >= MAX_DEPTH {
+            self.watch = Watch::Nothing;
+        }
+        self.path.push((elements, 0));
+    }
+
+    /// An element has passed.
+    fn advance(&mut self) {
+        while let Some((left, index)) = self.path.last_mut() {
+            *left -= 1;
+            *index += 1;
+            if *left > 0 {
+                return;
+            }
+            // The array itself is an element.
+            self.path.pop();
+        }
     }
 
     fn element_complete(&mut self) -> Option<Step> {
+        self.advance();
+        self.counted()
+    }
+
+    fn counted(&mut self) -> Option<Step> {
         self.state = State::Start;
         self.elements += 1;
         self.pending -= 1;
@@ -267,6 +344,7 @@ impl Reply {
             error: done.error,
             label: done.label,
             number: done.number,
+            bulks: done.bulks,
         }))
     }
 }
