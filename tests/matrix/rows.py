@@ -152,6 +152,7 @@ ROWS = [
         client("mqtt"), PIPES, unordered=PIPES[1:]),
     Row("nats", "NATS", "nats-server", "nats-py", lambda tls: servers.Nats(tls=tls), client("nats_"),
         unordered=PIPES[1:], gaps={(TLS, "*", "client"): STARTTLS}),
+    Row("zmtp", "ZMTP 3", "libzmq", "libzmq", lambda tls: programs.python("zmtp"), client("zmtp"), STREAMS, (PLAIN,)),
     Row("dubbo", "Dubbo 2", "Dubbo 3.3", "Dubbo 3.3", lambda tls: programs.Dubbo(), programs.DUBBO_CLIENT, STREAMS, (PLAIN,),
         gaps={(PLAIN, "multiplexed", "*"): LIMIT}),
     Row("fastcgi", "FastCGI", "php-fpm", "nginx", lambda tls: programs.PhpBehindNginx(), client("pages"), ALONE, (PLAIN,)),
