@@ -9,6 +9,7 @@ mod clock;
 mod counters;
 mod limits;
 mod marking;
+mod names;
 mod receivers;
 mod server;
 mod sink;

@@ -1,5 +1,5 @@
-//! Marks and counts spans with impossible times in every batch before it reaches the sink,
-//! whichever receiver it came through.
+//! Marks and counts spans with impossible times, and names operations, in every batch before it
+//! reaches the sink, whichever receiver it came through.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use spanwise_wire::flight::Origin;
 
 use crate::clock::now_unix_nano;
 use crate::counters::Counters;
+use crate::names::Names;
 use crate::sink::{Refused, Sink};
 
 /// Retry delay after an internal error.
@@ -19,18 +20,21 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 pub(crate) struct Marking {
     sink: Arc<dyn Sink>,
     counters: Arc<Counters>,
+    names: Names,
 }
 
 impl Marking {
-    pub(crate) const fn new(sink: Arc<dyn Sink>, counters: Arc<Counters>) -> Self {
-        Self { sink, counters }
+    pub(crate) fn new(sink: Arc<dyn Sink>, counters: Arc<Counters>) -> Self {
+        Self { sink, counters, names: Names::default() }
     }
 }
 
 #[async_trait]
 impl Sink for Marking {
     async fn accept(&self, batch: SpanRows, origin: Option<Origin>) -> Result<(), Refused> {
-        let (batch, faults) = mark_clocks(batch, now_unix_nano()).map_err(|error| {
+        let marked = mark_clocks(batch, now_unix_nano());
+        let named = marked.and_then(|(batch, faults)| Ok((self.names.rename(batch)?, faults)));
+        let (batch, faults) = named.map_err(|error| {
             tracing::error!(%error, "a received batch is not of the span schema");
             Refused::Later { reason: error.to_string(), retry_after: RETRY_AFTER }
         })?;

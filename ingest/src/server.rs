@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
@@ -12,6 +13,7 @@ use crate::counters::Counters;
 use crate::limits::Limits;
 use crate::marking::Marking;
 use crate::receivers::flight::agents::AgentStatus;
+use crate::receivers::jvm_settings::JvmSettings;
 use crate::receivers::shared::Shared;
 use crate::receivers::{
     RECEIVERS, Receiver, ReceiverAddresses, Service, serve_datagrams, storage_writer,
@@ -68,22 +70,31 @@ pub struct IngestStatus {
 impl Ingest {
     /// Receivers that pass batches to `sink` and accept none from web pages.
     pub fn new(sink: Arc<dyn Sink>, limits: Limits) -> Self {
-        Self::with(sink, limits, Allowed::default(), ReceiverAddresses::default())
+        Self::with(sink, limits, Allowed::default(), ReceiverAddresses::default(), None)
     }
 
     /// Like [`Self::new`], with additional allowed hosts and origins, and with addresses for
-    /// clients that use the wrong port.
+    /// clients that use the wrong port. `jvm_settings` is the file of
+    /// what JVM agents are told.
     pub fn with(
         sink: Arc<dyn Sink>,
         limits: Limits,
         allowed: Allowed,
         addresses: ReceiverAddresses,
+        jvm_settings: Option<PathBuf>,
     ) -> Self {
         let names = RECEIVERS.map(|receiver| receiver.counters.concat()).concat();
         let counters = Arc::new(Counters::new(&names));
         let sink = Arc::new(Marking::new(sink, Arc::clone(&counters)));
         let transport = Transport::new(limits, allowed, counters, addresses.where_otlp_is());
-        Self { shared: Arc::new(Shared::new(Arc::new(transport), sink, addresses)) }
+        Self {
+            shared: Arc::new(Shared::new(
+                Arc::new(transport),
+                sink,
+                addresses,
+                JvmSettings::new(jvm_settings),
+            )),
+        }
     }
 
     /// The HTTP router of a receiver, for use elsewhere; `None` if it receives datagrams.

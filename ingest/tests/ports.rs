@@ -108,8 +108,13 @@ async fn other_paths_methods_and_protocols_are_named() {
 
 /// An API port on which every path reads the body and responds.
 async fn api(limits: Limits, allowed: Allowed) -> (Ingest, std::net::SocketAddr) {
-    let ingest =
-        Ingest::with(Arc::new(Memory::default()), limits, allowed, ReceiverAddresses::default());
+    let ingest = Ingest::with(
+        Arc::new(Memory::default()),
+        limits,
+        allowed,
+        ReceiverAddresses::default(),
+        None,
+    );
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = axum::Router::new().fallback(async |body: bytes::Bytes| body);
@@ -178,4 +183,26 @@ async fn whoever_takes_too_long_is_let_go_and_others_are_served_meanwhile() {
     assert!(talk(api, whole).await.starts_with("HTTP/1.1 200"));
     assert!(count("connections_closed_idle") >= 1);
     until("every place is free", || ingest.status().connections == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_header_that_is_too_long_is_answered_with_a_sentence() {
+    let server = Server::start(Arc::default(), Limits::default()).await;
+    for (bytes, status) in [(70_000, "414"), (1_000_000, "431")] {
+        let query = "x".repeat(bytes);
+        let request = format!("GET /api/search?q={query} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        let mut stream = TcpStream::connect(server.http).await.unwrap();
+        // The rest is not read.
+        let _ = stream.write_all(request.as_bytes()).await;
+        let mut answer = vec![0; 4096];
+        let read = tokio::time::timeout(Duration::from_secs(10), stream.read(&mut answer));
+        let read = read.await.expect("answered").unwrap_or(0);
+        let answer = String::from_utf8_lossy(&answer[..read]).into_owned();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        assert!(answer.ends_with("write a shorter query\n"), "{answer}");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{answer}");
+        assert_eq!(head.matches("content-length").count(), 1, "{answer}");
+    }
+    server.stop().await;
 }

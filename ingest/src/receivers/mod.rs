@@ -3,6 +3,8 @@
 
 pub(crate) mod flight;
 mod jaeger;
+mod jvm;
+pub(crate) mod jvm_settings;
 mod otap;
 mod otlp;
 mod pipeline;

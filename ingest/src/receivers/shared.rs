@@ -8,6 +8,7 @@ use spanwise_wire::flight::Templates;
 use tokio::sync::Semaphore;
 
 use super::flight::agents::Agents;
+use super::jvm_settings::JvmSettings;
 use super::otlp::coalesce::Gathering;
 use super::{Receiver, ReceiverAddresses};
 use crate::sink::Sink;
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) otap_streams: StreamLimit,
     /// Memory for what collectors' streams keep between batches.
     pub(crate) otap_kept: Budget,
+    /// What JVM agents are told.
+    pub(crate) jvm_settings: JvmSettings,
 }
 
 impl Deref for Shared {
@@ -48,6 +51,7 @@ impl Shared {
         transport: Arc<Transport>,
         sink: Arc<dyn Sink>,
         addresses: ReceiverAddresses,
+        jvm_settings: JvmSettings,
     ) -> Self {
         let limits = &transport.limits;
         let processors = available_parallelism().map_or(2, Into::into);
@@ -61,6 +65,7 @@ impl Shared {
             templates: Arc::default(),
             otap_streams: StreamLimit::new(limits.otap_streams, limits.streams_per_address),
             otap_kept: Budget::new(limits.otap_all_kept_bytes),
+            jvm_settings,
             transport,
         }
     }

@@ -123,7 +123,7 @@ impl Server {
         }
         let mut bound = sockets.iter().map(|(_, _, address)| Ok::<_, ()>(Some(*address)));
         let addresses = ReceiverAddresses::try_from_fn(|_| bound.next().unwrap()).unwrap();
-        let ingest = Ingest::with(sink, limits, Allowed::default(), addresses);
+        let ingest = Ingest::with(sink, limits, Allowed::default(), addresses, None);
         let (mut stop, mut tasks) = (Vec::new(), Vec::new());
         for (receiver, socket, _) in sockets {
             let (tell, told) = oneshot::channel::<()>();

@@ -14,7 +14,7 @@ use spanwise_wire::rpc_status::{RpcCode, RpcStatus};
 
 use super::{Format, SPANS};
 use crate::receivers::shared::Shared;
-use crate::receivers::{Receiver, Service, jaeger, zipkin};
+use crate::receivers::{Receiver, Service, jaeger, jvm, zipkin};
 use crate::transport::failure::Failure;
 use crate::transport::refusals::{Caller, shown};
 use crate::transport::{body, plain, unary};
@@ -30,7 +30,7 @@ pub(in crate::receivers) static RECEIVER: Receiver = Receiver {
     default_port: 4318,
     is_optional: false,
     path: "/v1/traces",
-    counters: &[&[REQUESTS, SPANS]],
+    counters: &[&[REQUESTS, SPANS], jvm::COUNTERS],
     service: Service::Http(router),
 };
 
@@ -43,6 +43,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/traces/", post(traces))
         .route("/v1/logs", post(only_traces))
         .route("/v1/metrics", post(only_traces))
+        .merge(jvm::router())
         .method_not_allowed_fallback(wrong_method)
         .fallback(unknown)
         .with_state(shared)

@@ -11,7 +11,8 @@ use std::str::FromStr as _;
 use ::http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
-    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY,
+    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, CONTENT_TYPE, HOST, ORIGIN,
+    VARY,
 };
 use ::http::request::Parts;
 use ::http::uri::Authority;
@@ -126,8 +127,7 @@ impl Guard {
     }
 
     fn wrong_host(&self, parts: &Parts) -> Option<Refusal> {
-        // No browser speaks HTTP/2 without TLS, on which gRPC's clients name whatever they like.
-        if self.kind != Kind::Api && parts.version == Version::HTTP_2 {
+        if self.kind != Kind::Api && is_of_grpc_client(parts) {
             return None;
         }
         // A receiver that other machines reach is reached by any name.
@@ -313,6 +313,17 @@ impl Pattern {
     }
 }
 
+/// Whether a client of gRPC sent this, which may name the server as it likes. No browser speaks
+/// HTTP/2 without TLS. Behind a proxy that adds TLS, it marks what a page asks for.
+fn is_of_grpc_client(parts: &Parts) -> bool {
+    let kind = parts.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    parts.version == Version::HTTP_2
+        && kind.starts_with(b"application/grpc")
+        && ![SEC_FETCH_SITE, SEC_FETCH_MODE, ORIGIN]
+            .iter()
+            .any(|mark| parts.headers.contains_key(mark))
+}
+
 #[cfg(test)]
 mod tests {
     use ::http::Request;
@@ -433,6 +444,42 @@ mod tests {
         }
         let queries = guard(Kind::Queries, "0.0.0.0");
         assert_eq!(answered(&queries, "POST", &[("host", "evil.example")]), 421);
+    }
+
+    #[test]
+    fn only_clients_of_grpc_name_the_server_as_they_like() {
+        let grpc = ("content-type", "application/grpc+proto");
+        let name = ("host", "evil.example");
+        for (kind, headers, version, expected) in [
+            (Kind::Queries, vec![name, grpc], Version::HTTP_2, 200),
+            (Kind::Receiver, vec![name, grpc], Version::HTTP_2, 200),
+            (Kind::Api, vec![name, grpc], Version::HTTP_2, 421),
+            (Kind::Queries, vec![name, grpc], Version::HTTP_11, 421),
+            (Kind::Queries, vec![name], Version::HTTP_2, 421),
+            (Kind::Queries, vec![name, ("content-type", "application/json")], Version::HTTP_2, 421),
+            // A page whose name leads here may write any type, but not these headers.
+            (
+                Kind::Queries,
+                vec![name, grpc, ("sec-fetch-site", "same-origin")],
+                Version::HTTP_2,
+                421,
+            ),
+            (
+                Kind::Queries,
+                vec![name, grpc, ("origin", "https://evil.example")],
+                Version::HTTP_2,
+                421,
+            ),
+            (Kind::Queries, vec![("host", "localhost:16686")], Version::HTTP_2, 200),
+        ] {
+            let mut parts = parts("POST", &headers);
+            parts.version = version;
+            let got = match guard(kind, "127.0.0.1").check(&parts) {
+                Verdict::Refuse(refusal) => refusal.status.as_u16(),
+                _ => 200,
+            };
+            assert_eq!(got, expected, "{kind:?} {headers:?} {version:?}");
+        }
     }
 
     #[test]

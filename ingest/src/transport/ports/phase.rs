@@ -134,6 +134,11 @@ impl Phase {
         }
     }
 
+    /// Whether a request is being answered.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.state.lock().requests > 0
+    }
+
     /// Since when the connection has no request; `None` during a request.
     pub(crate) fn useless_since(&self) -> Option<Instant> {
         let state = self.state.lock();

@@ -29,7 +29,7 @@ abstract class Handed {
 
   static void leave(Work before) {
     try {
-      ThreadState.mine().enter(before);
+      ThreadState.mine().leave(before);
     } catch (Throwable failure) {
       Helper.failed(failure);
     }

@@ -25,6 +25,13 @@ public final class Handover {
   /** The work of a pool's thread is determined by the tasks that it takes, not by its creator. */
   private static final String WORKER = "java.util.concurrent.ThreadPoolExecutor$Worker";
 
+  private static final String[] LOOPS = {
+    "java.", "javax.", "jdk.", "sun.", "com.sun.", "io.netty.", "reactor.", "io.vertx.", "okhttp3.",
+    "okio.", "org.apache.", "org.eclipse.jetty.", "org.xnio.", "io.undertow.", "io.grpc.",
+    "io.lettuce.", "com.zaxxer.", "org.springframework.", "com.mysql.", "org.postgresql.", "org.h2.",
+    "com.rabbitmq.", "io.micrometer.", "io.spanwise.boot.",
+  };
+
   private Handover() {}
 
   private static boolean isWrapped(Object task) {
@@ -68,11 +75,23 @@ public final class Handover {
       if (task.getClass().getName().equals(WORKER)) {
         return task;
       }
-      return new Handed.OfRunnable(ThreadState.mine().hand(Work.STARTED), task);
+      Work work = ThreadState.mine().hand(Work.STARTED);
+      return new Handed.OfRunnable(isLoop(task) ? work.withoutContext() : work, task);
     } catch (Throwable failure) {
       Helper.failed(failure);
       return task;
     }
+  }
+
+  /** Whether a thread's function belongs to a library, whose threads serve whoever comes. */
+  private static boolean isLoop(Runnable task) {
+    String name = task.getClass().getName();
+    for (String prefix : LOOPS) {
+      if (name.startsWith(prefix)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** Wraps the function of a virtual thread. */

@@ -1,5 +1,6 @@
 package io.spanwise.helper;
 
+import io.spanwise.boot.Trace;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.lang.invoke.MethodHandle;
@@ -133,8 +134,16 @@ final class ThreadState {
   Work enter(Work work) {
     Work before = now;
     now = work;
+    Trace.work(work == null ? null : work.context);
     show();
     return before;
+  }
+
+  /** Returns to the work item that {@link #enter} returned. */
+  void leave(Work before) {
+    now = before;
+    Trace.endWork();
+    show();
   }
 
   private void show() {
@@ -151,7 +160,7 @@ final class ThreadState {
   /** A fork-join task has ended. */
   void ends(ForkJoinTask<?> task) {
     if (running != null && running.task == task) {
-      enter(running.before);
+      leave(running.before);
       running = running.outer;
     }
   }

@@ -1,0 +1,182 @@
+package io.spanwise.boot;
+
+/** What one thread is doing: its open spans, innermost last, and its ring. */
+final class Lane {
+  private static final int DEEPEST = 64;
+  private static final int RECENT = 32;
+  private static final ThreadLocal<Lane> MINE = new ThreadLocal<>();
+
+  private final Span[] spans = new Span[DEEPEST];
+  private int depth;
+  /** Pieces of work that found the stack full. */
+  private int skipped;
+  private final Ring ring;
+  private final boolean shared;
+  private long random;
+  /** Successes that were not sampled. A later failure of their trace still keeps them. */
+  private long[] recentWords;
+  private String[] recentTexts;
+  private int recent;
+
+  private Lane(Ring ring, boolean shared, long random) {
+    this.ring = ring;
+    this.shared = shared;
+    this.random = random;
+  }
+
+  static Lane mine() {
+    Lane lane = MINE.get();
+    if (lane == null) {
+      Thread thread = Thread.currentThread();
+      boolean virtual = thread.getClass().getName().contains("Virtual");
+      Ring ring = virtual ? null : Rings.own(thread);
+      lane = new Lane(ring == null ? Rings.shared() : ring, ring == null, Rings.seed());
+      MINE.set(lane);
+    }
+    return lane;
+  }
+
+  /** Never 0 (SplitMix64). */
+  long nextId() {
+    long id;
+    do {
+      random += 0x9e3779b97f4a7c15L;
+      id = random;
+      id = (id ^ id >>> 30) * 0xbf58476d1ce4e5b9L;
+      id = (id ^ id >>> 27) * 0x94d049bb133111ebL;
+      id ^= id >>> 31;
+    } while (id == 0);
+    return id;
+  }
+
+  /** The innermost span or context; null if there is none. */
+  Span top() {
+    return depth == 0 || depth > DEEPEST ? null : spans[depth - 1];
+  }
+
+  /** Whether a span of this kind is open for the current piece of work. */
+  boolean isWithin(int component) {
+    for (int at = Math.min(depth, DEEPEST) - 1; at >= 0; at--) {
+      if (spans[at].component == component) {
+        return true;
+      }
+      if (spans[at].component == Span.CONTEXT) {
+        return false;
+      }
+    }
+    return false;
+  }
+
+  /** A place on the stack; null if the stack is full. */
+  Span push(int component) {
+    if (depth >= DEEPEST) {
+      Rings.tooDeep();
+      return null;
+    }
+    Span span = spans[depth];
+    if (span == null) {
+      span = new Span();
+      spans[depth] = span;
+    }
+    span.component = component;
+    span.depth = depth;
+    span.failed = false;
+    span.kept = false;
+    span.status = 0;
+    span.error = null;
+    depth++;
+    return span;
+  }
+
+  /** Takes a span from the stack, and whatever was left open above it. */
+  boolean pop(Span span) {
+    if (span.depth < 0 || span.depth >= depth || spans[span.depth] != span) {
+      return false;
+    }
+    depth = span.depth;
+    return true;
+  }
+
+  /** Puts a context on the stack. False if the stack is full. */
+  boolean enter(Context context) {
+    Span place = push(Span.CONTEXT);
+    if (place == null) {
+      return false;
+    }
+    place.traceHigh = context == null ? 0 : context.traceHigh;
+    place.traceLow = context == null ? 0 : context.traceLow;
+    place.id = context == null ? 0 : context.span;
+    place.sampled = context == null || context.sampled;
+    return true;
+  }
+
+  void enterWork(Context context) {
+    if (skipped > 0 || !enter(context)) {
+      skipped++;
+    }
+  }
+
+  /** Leaves the innermost work, and closes what was left open in it. */
+  void leaveWork() {
+    if (skipped > 0) {
+      skipped--;
+      return;
+    }
+    for (int at = depth - 1; at >= 0; at--) {
+      if (spans[at].component == Span.CONTEXT) {
+        depth = at;
+        return;
+      }
+    }
+  }
+
+  int depth() {
+    return depth;
+  }
+
+  /** Closes what was opened since. */
+  void cutTo(int to) {
+    if (to < depth) {
+      depth = to;
+    }
+  }
+
+  /** All open spans of a trace are kept, because one within it has failed. */
+  void keepOpen(Span failed) {
+    for (int at = Math.min(depth, DEEPEST) - 1; at >= 0; at--) {
+      if (spans[at].traceLow == failed.traceLow) {
+        spans[at].kept = true;
+      }
+    }
+    if (recentWords == null) {
+      return;
+    }
+    Span copy = new Span();
+    for (int slot = 0; slot < RECENT; slot++) {
+      if (recentTexts[slot * Ring.TEXTS] != null
+          && recentWords[slot * Ring.WORDS + 1] == failed.traceLow
+          && recentWords[slot * Ring.WORDS] == failed.traceHigh) {
+        Ring.read(copy, recentWords, recentTexts, slot);
+        recentTexts[slot * Ring.TEXTS] = null;
+        keep(copy);
+      }
+    }
+  }
+
+  void keep(Span span) {
+    boolean put = shared ? ring.putShared(span) : ring.put(span);
+    if (put) {
+      Rings.wake(ring);
+    }
+  }
+
+  /** Remembers a success that is not sampled. */
+  void remember(Span span) {
+    if (recentWords == null) {
+      recentWords = new long[RECENT * Ring.WORDS];
+      recentTexts = new String[RECENT * Ring.TEXTS];
+    }
+    Ring.write(span, recentWords, recentTexts, recent);
+    recent = (recent + 1) % RECENT;
+  }
+}

@@ -1,0 +1,61 @@
+package io.spanwise.boot;
+
+/** A span that is open. A thread's spans are used again and again. */
+public final class Span {
+  /** What a span stands for. The numbers are those of docs/jvm-format.md. */
+  public static final int HTTP_SERVER = 1;
+  public static final int HTTP_CLIENT = 2;
+  public static final int DATABASE = 3;
+  public static final int PRODUCER = 4;
+  public static final int CONSUMER = 5;
+  public static final int RPC_CLIENT = 6;
+  public static final int RPC_SERVER = 7;
+  public static final int CACHE = 8;
+  public static final int INTERNAL = 9;
+  /** No span: a context that was handed over, or none. */
+  static final int CONTEXT = 0;
+
+  int component;
+  boolean failed;
+  /** Kept, although it may be a success that is not sampled. */
+  boolean kept;
+  /** The caller's sampling flag; false if the caller asked not to sample. */
+  boolean sampled;
+  int status;
+  long traceHigh;
+  long traceLow;
+  long id;
+  long parent;
+  long startNano;
+  long endNano;
+  String name;
+  String target;
+  String peer;
+  String error;
+  /** The place on its thread's stack; -1 for a span of no thread. */
+  int depth;
+
+  void copyTo(Span other) {
+    other.component = component;
+    other.kept = kept;
+    other.sampled = sampled;
+    other.traceHigh = traceHigh;
+    other.traceLow = traceLow;
+    other.id = id;
+    other.parent = parent;
+    other.startNano = startNano;
+    other.name = name;
+    other.target = target;
+    other.peer = peer;
+    other.depth = -1;
+  }
+
+  /** Sets what is known only later, such as the route of a request. */
+  public void target(String later) {
+    target = later;
+  }
+
+  public void peer(String later) {
+    peer = later;
+  }
+}

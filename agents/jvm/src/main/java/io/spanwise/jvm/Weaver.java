@@ -1,0 +1,112 @@
+package io.spanwise.jvm;
+
+import static net.bytebuddy.matcher.ElementMatchers.none;
+
+import io.spanwise.boot.Log;
+import io.spanwise.boot.Trace;
+import java.lang.instrument.Instrumentation;
+import java.security.ProtectionDomain;
+import java.util.List;
+import java.util.Map;
+import java.util.WeakHashMap;
+import net.bytebuddy.agent.builder.AgentBuilder;
+import net.bytebuddy.asm.Advice;
+import net.bytebuddy.description.method.MethodDescription;
+import net.bytebuddy.description.type.TypeDescription;
+import net.bytebuddy.dynamic.DynamicType;
+import net.bytebuddy.implementation.bytecode.member.MethodInvocation;
+import net.bytebuddy.matcher.ElementMatchers;
+import net.bytebuddy.utility.JavaModule;
+
+/** Weaves the hooks. A hook that does not fit is said and left out; the class stays as it was. */
+final class Weaver {
+  private final Instrumentation instrumentation;
+  /** Whether a loader finds the primitives. Some (OSGi) hide them. */
+  private final Map<ClassLoader, Boolean> sees = new WeakHashMap<>();
+
+  Weaver(Instrumentation instrumentation) {
+    this.instrumentation = instrumentation;
+  }
+
+  void begin() throws Exception {
+    // Newer Java warns of what the library would otherwise use.
+    System.setProperty("net.bytebuddy.safe", "true");
+    Advice.ExceptionHandler failures = new Advice.ExceptionHandler.Simple(
+        MethodInvocation.invoke(new MethodDescription.ForLoadedMethod(
+            Log.class.getMethod("failed", Throwable.class))));
+    AgentBuilder builder = new AgentBuilder.Default()
+        .disableClassFormatChanges()
+        .with(AgentBuilder.RedefinitionStrategy.RETRANSFORMATION)
+        .with(AgentBuilder.RedefinitionStrategy.BatchAllocator.ForFixedSize.ofSize(16))
+        .with(AgentBuilder.DescriptionStrategy.Default.POOL_ONLY)
+        .with(AgentBuilder.PoolStrategy.Default.FAST)
+        .with(AgentBuilder.InjectionStrategy.Disabled.INSTANCE)
+        .with(new Told())
+        .ignore(none());
+    List<Hook> hooks = Table.hooks();
+    for (Hook hook : hooks) {
+      builder = builder
+          .type((type, loader, module, loaded, domain) -> hook.type.matches(type) && canSee(loader, type))
+          .transform((made, type, loader, module, domain) -> weave(hook, failures, made, type, loader, module, domain));
+    }
+    builder.installOn(instrumentation);
+    if (!Probe.isWoven()) {
+      Log.say("weaving does not work in this virtual machine: no spans will come");
+    }
+  }
+
+  private DynamicType.Builder<?> weave(
+      Hook hook,
+      Advice.ExceptionHandler failures,
+      DynamicType.Builder<?> made,
+      TypeDescription type,
+      ClassLoader loader,
+      JavaModule module,
+      ProtectionDomain domain) {
+    boolean fits = !type.getDeclaredMethods()
+        .filter(ElementMatchers.<MethodDescription>isMethod().or(ElementMatchers.<MethodDescription>isConstructor())
+            .and(hook.method))
+        .isEmpty();
+    if (!fits) {
+      if (!hook.name.endsWith("?")) {
+        Log.say("the hook " + hook.name + " finds no method in " + type.getName());
+      }
+      return made;
+    }
+    return new AgentBuilder.Transformer.ForAdvice()
+        .include(Weaver.class.getClassLoader())
+        .withExceptionHandler(failures)
+        .advice(hook.method, hook.advice)
+        .transform(made, type, loader, module, domain);
+  }
+
+  private boolean canSee(ClassLoader loader, TypeDescription type) {
+    if (loader == null) {
+      return true;
+    }
+    synchronized (sees) {
+      Boolean known = sees.get(loader);
+      if (known == null) {
+        try {
+          known = Class.forName(Trace.class.getName(), false, loader) == Trace.class;
+        } catch (ClassNotFoundException | LinkageError hidden) {
+          known = false;
+        }
+        if (!known) {
+          Log.say("the loader of " + type.getName() + " does not find the agent, so its classes stay as they are");
+        }
+        sees.put(loader, known);
+      }
+      return known;
+    }
+  }
+
+  /** Says what could not be woven. */
+  private static final class Told extends AgentBuilder.Listener.Adapter {
+    @Override
+    public void onError(
+        String type, ClassLoader loader, JavaModule module, boolean loaded, Throwable failure) {
+      Log.say(type + " is left as it is: " + failure);
+    }
+  }
+}

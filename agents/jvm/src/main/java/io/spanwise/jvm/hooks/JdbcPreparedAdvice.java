@@ -1,0 +1,21 @@
+package io.spanwise.jvm.hooks;
+
+import io.spanwise.boot.Jdbc;
+import io.spanwise.boot.Span;
+import io.spanwise.boot.Trace;
+import net.bytebuddy.asm.Advice;
+
+/** A prepared statement is executed. */
+public final class JdbcPreparedAdvice {
+  private JdbcPreparedAdvice() {}
+
+  @Advice.OnMethodEnter(suppress = Throwable.class)
+  static Span enter(@Advice.This Object statement) {
+    return Jdbc.begin(statement, null);
+  }
+
+  @Advice.OnMethodExit(onThrowable = Throwable.class, suppress = Throwable.class)
+  static void exit(@Advice.Enter Span span, @Advice.Thrown Throwable thrown) {
+    Trace.end(span, thrown);
+  }
+}

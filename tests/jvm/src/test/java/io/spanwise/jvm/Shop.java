@@ -1,0 +1,103 @@
+package io.spanwise.jvm;
+
+import java.io.File;
+import java.io.IOException;
+import java.net.HttpURLConnection;
+import java.net.ServerSocket;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.file.Files;
+import java.sql.DriverManager;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.catalina.startup.Tomcat;
+
+/** A program of its own: Tomcat, a database and two clients. `/order?URL` calls the URL with both. */
+final class Shop implements AutoCloseable {
+  private final Process process;
+  final String at;
+
+  /** Starts it in a virtual machine of its own, and waits until it answers. */
+  Shop(String... options) throws Exception {
+    List<String> command = new ArrayList<>();
+    command.add(System.getProperty("java.home") + "/bin/java");
+    command.add("-Xmx128m");
+    command.addAll(List.of(options));
+    command.addAll(List.of("-cp", System.getProperty("java.class.path"), Shop.class.getName()));
+    process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+    String port = process.inputReader().readLine();
+    if (port == null) {
+      throw new IOException("the program does not start");
+    }
+    at = "http://127.0.0.1:" + port;
+  }
+
+  long pid() {
+    return process.pid();
+  }
+
+  /** The answer to a request for a path. */
+  String get(String path) throws Exception {
+    return HttpClient.newHttpClient().send(
+        HttpRequest.newBuilder(URI.create(at + path)).build(),
+        HttpResponse.BodyHandlers.ofString()).body();
+  }
+
+  @Override
+  public void close() throws InterruptedException {
+    process.destroy();
+    process.waitFor();
+  }
+
+  static final class Order extends javax.servlet.http.HttpServlet {
+    private static final long serialVersionUID = 1;
+    private static final HttpClient CLIENT = HttpClient.newHttpClient();
+
+    @Override
+    protected void doGet(
+        javax.servlet.http.HttpServletRequest request,
+        javax.servlet.http.HttpServletResponse response) throws IOException {
+      String url = request.getQueryString();
+      if (url == null) {
+        response.getWriter().print(request.getHeader("traceparent"));
+        return;
+      }
+      try (var connection = DriverManager.getConnection("jdbc:h2:mem:shop");
+          var statement = connection.prepareStatement("select 42")) {
+        statement.executeQuery().close();
+        var first = (HttpURLConnection) URI.create(url).toURL().openConnection();
+        response.getWriter().println(new String(first.getInputStream().readAllBytes()));
+        response.getWriter().println(CLIENT.send(
+            HttpRequest.newBuilder(URI.create(url)).build(),
+            HttpResponse.BodyHandlers.ofString()).body());
+      } catch (java.sql.SQLException | InterruptedException failure) {
+        throw new IOException(failure);
+      }
+    }
+  }
+
+  public static void main(String[] none) throws Exception {
+    File base = Files.createTempDirectory("shop").toFile();
+    base.deleteOnExit();
+    Tomcat tomcat = new Tomcat();
+    tomcat.setBaseDir(base.getPath());
+    tomcat.setPort(0);
+    var context = tomcat.addContext("", null);
+    Tomcat.addServlet(context, "order", new Order());
+    context.addServletMappingDecoded("/", "order");
+    tomcat.start();
+    System.out.println(tomcat.getConnector().getLocalPort());
+    // Ends with the test, even if that is killed.
+    while (System.in.read() >= 0) {}
+    System.exit(0);
+  }
+
+  /** A port that is free now. */
+  static int freePort() throws IOException {
+    try (ServerSocket socket = new ServerSocket(0)) {
+      return socket.getLocalPort();
+    }
+  }
+}
