@@ -121,10 +121,25 @@ impl Tally {
 
 /// A node during counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Node {
+pub(crate) enum Node {
     Service(Name),
     /// A peer that was not captured, by protocol and address.
     Unseen(Option<Name>, Option<Address>),
+}
+
+/// A call between two nodes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hop<'a> {
+    pub(crate) from: Node,
+    pub(crate) to: Node,
+    /// The span that counts.
+    pub(crate) call: &'a Call,
+    /// The other side's span, if there is one.
+    pub(crate) callee: Option<&'a Call>,
+    /// Whether the link to the other side is certain.
+    is_certain: bool,
+    /// Whether it is a message that a broker handed over.
+    is_delivery: bool,
 }
 
 #[derive(Default)]
@@ -134,44 +149,58 @@ struct Served {
 }
 
 /// The calls with their relations. Calls are referred to by index.
-struct Calls<'a> {
+pub(crate) struct Calls<'a> {
     calls: &'a [Call],
     names: &'a Names,
-    /// The parent of each call.
-    parents: Vec<Option<u32>>,
-    /// For each call, the first descendant of each kind: captured at a server by the kernel,
-    /// captured at a client by the kernel, and reported by another service's SDK.
-    at_server: Vec<Option<u32>>,
-    at_client: Vec<Option<u32>>,
-    of_other: Vec<Option<u32>>,
+    related: Vec<Related>,
+}
+
+/// The relations of a call. Descendants are the first of their kind.
+#[derive(Debug, Clone, Copy, Default)]
+struct Related {
+    parent: Option<u32>,
+    /// The child that the kernel captured at a server.
+    at_server: Option<u32>,
+    /// The child that the kernel captured at a client.
+    at_client: Option<u32>,
+    /// The child that another service's SDK reported.
+    of_other: Option<u32>,
 }
 
 impl<'a> Calls<'a> {
-    fn of(calls: &'a [Call], names: &'a Names) -> Self {
-        let by_id = by_id(calls);
-        let none = || vec![None; calls.len()];
-        let mut all = Self {
-            calls,
-            names,
-            parents: calls
-                .iter()
-                .map(|call| call.parent.and_then(|parent| by_id.get(&parent).copied()))
-                .collect(),
-            at_server: none(),
-            at_client: none(),
-            of_other: none(),
-        };
+    /// Removes spans that were reported twice.
+    pub(crate) fn of(calls: &'a mut Vec<Call>, names: &'a Names) -> Self {
+        let (mut ids, repeated) = Ids::of(calls);
+        if repeated && remove_repeated(calls) {
+            ids = Ids::of(calls).0;
+        }
+        let calls = &*calls;
+        let mut related = vec![Related::default(); calls.len()];
         for (place, call) in (0..).zip(calls) {
-            let Some(parent) = all.parents[place as usize] else { continue };
+            let parent = call.parent.and_then(|parent| ids.find(parent, calls));
+            related[place as usize].parent = parent;
+            let Some(parent) = parent.map(|parent| parent as usize) else { continue };
             let first = match call.capture {
-                Capture::ServerProcess => &mut all.at_server,
-                Capture::ClientProcess => &mut all.at_client,
-                Capture::App if call.service != calls[parent as usize].service => &mut all.of_other,
+                Capture::ServerProcess => &mut related[parent].at_server,
+                Capture::ClientProcess => &mut related[parent].at_client,
+                Capture::App if call.service != calls[parent].service => {
+                    &mut related[parent].of_other
+                }
                 _ => continue,
             };
-            first[parent as usize].get_or_insert(place);
+            first.get_or_insert(place);
         }
-        all
+        Self { calls, names, related }
+    }
+
+    /// The number of calls.
+    pub(crate) const fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// A call.
+    pub(crate) fn call(&self, place: usize) -> &'a Call {
+        &self.calls[place]
     }
 
     fn get(&self, place: Option<u32>) -> Option<&'a Call> {
@@ -179,7 +208,7 @@ impl<'a> Calls<'a> {
     }
 
     fn system(&self, call: &Call) -> Option<&'static System> {
-        System::named(self.names.text(call.protocol?))
+        self.names.system(call.protocol?)
     }
 
     fn is_of_broker(&self, call: &Call) -> bool {
@@ -188,52 +217,76 @@ impl<'a> Calls<'a> {
 
     /// Whether the call is a request that the service answered: captured by the kernel, or reported
     /// by an SDK if the kernel did not capture it.
-    fn is_served(&self, place: usize) -> bool {
+    pub(crate) fn is_served(&self, place: usize) -> bool {
         let call = &self.calls[place];
         match call.capture {
             Capture::ServerProcess => true,
             Capture::App if call.kind == Kind::Server => self
-                .get(self.parents[place])
+                .get(self.related[place].parent)
                 .is_none_or(|parent| parent.capture != Capture::ServerProcess),
             _ => false,
         }
     }
 
-    /// The called node, and whether that is certain. Returns `None` if the span is no call, or is
-    /// an SDK's span of a call that the kernel captured, too. Then the kernel's span counts.
-    fn called(&self, place: usize) -> Option<(Node, bool)> {
+    /// The called node, and its span. Returns `None` if the span is no call, or is an SDK's span of
+    /// a call that the kernel captured, too. Then the kernel's span counts.
+    fn called(&self, place: usize) -> Option<(Node, Option<&'a Call>)> {
         let call = &self.calls[place];
         let is_call = matches!(call.kind, Kind::Client | Kind::Producer)
             || (call.kind == Kind::Consumer && call.capture == Capture::ClientProcess);
-        let seen_twice = call.capture == Capture::App && self.at_client[place].is_some();
+        let seen_twice = call.capture == Capture::App && self.related[place].at_client.is_some();
         if !is_call || seen_twice || call.capture == Capture::ServerProcess {
             return None;
         }
-        let certain = |call: &Call| call.confidence >= Some(Evidence::CERTAIN);
-        if let Some(callee) = self.get(self.at_server[place]) {
-            return Some((Node::Service(callee.service), certain(callee)));
+        if let Some(callee) = self.get(self.related[place].at_server) {
+            return Some((Node::Service(callee.service), Some(callee)));
         }
         // The consumer of a message is not the called node; the broker is.
-        let other = self.get(self.of_other[place]).filter(|_| !self.is_of_broker(call));
+        let other = self.get(self.related[place].of_other).filter(|_| !self.is_of_broker(call));
         match other {
-            Some(callee) => Some((Node::Service(callee.service), certain(callee))),
+            Some(callee) => Some((Node::Service(callee.service), Some(callee))),
             None if call.kind == Kind::Producer && call.protocol.is_none() => None,
-            None => Some((Node::Unseen(call.protocol, call.server), false)),
+            None => Some((Node::Unseen(call.protocol, call.server), None)),
         }
+    }
+
+    /// The calls between nodes that a span is: a call that its service made, or a message that it
+    /// took from a broker.
+    pub(crate) fn hops(&self, place: usize) -> impl Iterator<Item = Hop<'a>> {
+        let call = &self.calls[place];
+        let own = Node::Service(call.service);
+        let taken = self.taken_from(place).map(|broker| Hop {
+            from: broker,
+            to: own,
+            call,
+            callee: None,
+            is_certain: false,
+            is_delivery: true,
+        });
+        let made = self.called(place).map(|(other, callee)| {
+            let is_certain = callee.is_some_and(|it| it.confidence >= Some(Evidence::CERTAIN));
+            let (from, to) = match call.kind {
+                Kind::Consumer => (other, own),
+                _ => (own, other),
+            };
+            Hop { from, to, call, callee, is_certain, is_delivery: false }
+        });
+        taken.into_iter().chain(made)
     }
 
     /// The broker from which a message was consumed, if the broker itself was not captured.
     fn taken_from(&self, place: usize) -> Option<Node> {
         let call = &self.calls[place];
-        let is_handed = call.capture == Capture::ServerProcess && self.parents[place].is_none();
+        let is_handed =
+            call.capture == Capture::ServerProcess && self.related[place].parent.is_none();
         let is_taking = call.kind == Kind::Consumer && (call.capture == Capture::App || is_handed);
         if !is_taking || !self.is_of_broker(call) {
             return None;
         }
         // The broker to which it was sent, if that was captured.
-        let sender = self.parents[place].map(|parent| parent as usize);
+        let sender = self.related[place].parent.map(|parent| parent as usize);
         let sent = sender.and_then(|sender| {
-            let kernel = self.at_client[sender].map_or(sender, |kernel| kernel as usize);
+            let kernel = self.related[sender].at_client.map_or(sender, |kernel| kernel as usize);
             let is_it = self.calls[kernel].kind == Kind::Producer;
             self.called(kernel).filter(|_| is_it)
         });
@@ -243,34 +296,85 @@ impl<'a> Calls<'a> {
 
 /// The index of each span id. If two halves share an id, the calling one counts: the other half is
 /// its child, and children of the other half refer to the same id.
-fn by_id(calls: &[Call]) -> AHashMap<SpanId, u32> {
-    let is_calling = |call: &Call| matches!(call.kind, Kind::Client | Kind::Producer);
-    let mut by_id = AHashMap::with_capacity(calls.len());
-    for (place, call) in (0u32..).zip(calls) {
-        let first = *by_id.entry(call.span_id).or_insert(place);
-        if is_calling(call) && !is_calling(&calls[first as usize]) {
-            by_id.insert(call.span_id, place);
+enum Ids {
+    /// Indexes of few calls, from 1, in a small hash table. Ids are random enough for it.
+    Few([u8; FEW_PLACES]),
+    Many(AHashMap<SpanId, u32>),
+}
+
+/// So many calls are few.
+const FEW: usize = 64;
+const FEW_PLACES: usize = 2 * FEW;
+
+impl Ids {
+    /// The ids, and whether any is there twice.
+    fn of(calls: &[Call]) -> (Self, bool) {
+        if calls.len() > FEW {
+            let mut by_id = AHashMap::with_capacity(calls.len());
+            for (place, call) in (0u32..).zip(calls) {
+                let first = *by_id.entry(call.span_id).or_insert(place);
+                if is_calling(call) && !is_calling(&calls[first as usize]) {
+                    by_id.insert(call.span_id, place);
+                }
+            }
+            let repeated = by_id.len() < calls.len();
+            return (Self::Many(by_id), repeated);
+        }
+        let mut ids = [0; FEW_PLACES];
+        let mut repeated = false;
+        for (number, call) in (1..).zip(calls) {
+            let place = few_place(&ids, call.span_id, calls);
+            let first = ids[place];
+            repeated |= first != 0;
+            if first == 0 || is_calling(call) && !is_calling(&calls[usize::from(first) - 1]) {
+                ids[place] = number;
+            }
+        }
+        (Self::Few(ids), repeated)
+    }
+
+    fn find(&self, id: SpanId, calls: &[Call]) -> Option<u32> {
+        match self {
+            Self::Many(by_id) => by_id.get(&id).copied(),
+            Self::Few(ids) => u32::from(ids[few_place(ids, id, calls)]).checked_sub(1),
         }
     }
-    by_id
+}
+
+/// Where an id is in the table, or would be. At least half of the table is empty.
+fn few_place(ids: &[u8; FEW_PLACES], id: SpanId, calls: &[Call]) -> usize {
+    let mut place = id.as_u64() as usize % FEW_PLACES;
+    while ids[place] != 0 && calls[usize::from(ids[place]) - 1].span_id != id {
+        place = (place + 1) % FEW_PLACES;
+    }
+    place
+}
+
+const fn is_calling(call: &Call) -> bool {
+    matches!(call.kind, Kind::Client | Kind::Producer)
+}
+
+/// Removes spans that are there twice. Returns whether there were any.
+fn remove_repeated(calls: &mut Vec<Call>) -> bool {
+    let before = calls.len();
+    let mut known = AHashSet::with_capacity(before);
+    // The halves of a call may have the same id and start.
+    calls.retain(|call| {
+        let Call { span_id, start_unix_nano, duration_nano, .. } = *call;
+        let Call { service, kind, capture, .. } = *call;
+        known.insert((span_id, start_unix_nano, duration_nano, service, kind, capture))
+    });
+    calls.len() < before
 }
 
 impl Graph {
     /// The graph of these spans. Each call counts once, even if an SDK and the kernel both reported
     /// it, or it was reported twice.
     pub fn of(mut calls: Vec<Call>, names: &Names) -> Self {
-        let mut known = AHashSet::with_capacity(calls.len());
-        // The halves of a call may have the same id and start.
-        calls.retain(|call| {
-            let Call { span_id, start_unix_nano, duration_nano, .. } = *call;
-            let Call { service, kind, capture, .. } = *call;
-            known.insert((span_id, start_unix_nano, duration_nano, service, kind, capture))
-        });
-        drop(known);
-        let all = Calls::of(&calls, names);
+        let all = Calls::of(&mut calls, names);
         let mut nodes: AHashMap<Node, Served> = AHashMap::new();
         let mut edges: AHashMap<(Node, Node, Option<Name>), Tally> = AHashMap::new();
-        for (place, call) in calls.iter().enumerate() {
+        for (place, call) in all.calls.iter().enumerate() {
             let own = Node::Service(call.service);
             if all.is_served(place) {
                 let served = nodes.entry(own).or_default();
@@ -278,30 +382,29 @@ impl Graph {
                 // A service that consumes messages is not a broker.
                 served.protocols.extend(call.protocol.filter(|_| call.kind != Kind::Consumer));
             }
-            let broker = all.taken_from(place);
-            if let Some(broker) = broker {
+            for hop in all.hops(place) {
                 nodes.entry(own).or_default();
-                nodes.entry(broker).or_default().protocols.extend(call.protocol);
-                edges.entry((broker, own, call.protocol)).or_default().count(call, false);
+                let other =
+                    nodes.entry(if hop.from == own { hop.to } else { hop.from }).or_default();
+                // What hands a message over answers no request.
+                if hop.is_delivery {
+                    other.protocols.extend(call.protocol);
+                } else if matches!(
+                    (hop.from, hop.to),
+                    (Node::Unseen(..), _) | (_, Node::Unseen(..))
+                ) {
+                    other.tally.count(call, false);
+                    other.protocols.extend(call.protocol);
+                }
+                let edge = (hop.from, hop.to, call.protocol);
+                edges.entry(edge).or_default().count(call, hop.is_certain);
             }
-            let Some((other, certain)) = all.called(place) else { continue };
-            nodes.entry(own).or_default();
-            let called = nodes.entry(other).or_default();
-            if matches!(other, Node::Unseen(..)) {
-                called.tally.count(call, false);
-                called.protocols.extend(call.protocol);
-            }
-            let (from, to) = match call.kind {
-                Kind::Consumer => (other, own),
-                _ => (own, other),
-            };
-            edges.entry((from, to, call.protocol)).or_default().count(call, certain);
         }
         Self { nodes: named_nodes(nodes, names), edges: named_edges(edges, names) }
     }
 }
 
-fn name_of(node: Node, names: &Names) -> String {
+pub(crate) fn name_of(node: Node, names: &Names) -> String {
     let (protocol, place) = match node {
         Node::Service(name) => return names.text(name).to_owned(),
         Node::Unseen(protocol, place) => (protocol.map(|name| names.text(name)), place),

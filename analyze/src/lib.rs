@@ -1,11 +1,22 @@
 //! Computes answers from traces. Pure functions.
 
+pub mod bottlenecks;
+pub mod cause;
+mod chains;
 mod graph;
 mod labels;
+pub mod logical;
 mod names;
 mod quantile;
+pub mod red;
+pub mod rollup;
 mod summary;
 
+pub use chains::{
+    Chain, ChainCall, ChainNode, Chains, Dependency, Entrance, Example, Follow, Load, Operation,
+    Path, PathFigures, PathId, PathMap, Peak, Peaks, Relation, Shape, ShapeId, Sketch, Sources,
+    Strength, Verdict, calls, capacity,
+};
 pub use graph::{Address, Call, Figures, Graph, GraphEdge, GraphNode};
 pub use labels::Labels;
 pub use names::{Name, Names};

@@ -12,6 +12,8 @@ pub struct AttributeKeys {
     pub covered: CoveredRange,
     /// The keys, the most frequent first.
     pub keys: Vec<AttributeKey>,
+    /// The `cursor` of the next page; null if there is none.
+    pub next_cursor: Option<String>,
 }
 
 /// A key.
@@ -45,6 +47,8 @@ pub enum AttributePlace {
 pub struct AttributeValues {
     /// The range of time whose spans were counted.
     pub covered: CoveredRange,
+    /// The `cursor` of the next page; null if there is none.
+    pub next_cursor: Option<String>,
     /// The values, the most frequent first.
     pub values: Vec<AttributeValue>,
 }

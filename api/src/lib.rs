@@ -10,12 +10,15 @@
 //! written in parts, that order is alphabetical.
 
 mod attributes;
+mod cause;
+mod chains;
 mod deletion;
 pub mod endpoints;
 pub mod exact;
 #[cfg(test)]
 mod generate;
 mod graph;
+mod load;
 mod number;
 mod operations;
 mod problem;
@@ -32,13 +35,26 @@ mod vocabulary;
 pub use attributes::{
     AttributeKey, AttributeKeys, AttributePlace, AttributeValue, AttributeValues,
 };
+pub use cause::{
+    CauseAttribute, CauseChange, CauseEvidence, CauseKind, CauseSuspect, CauseTrace, Causes,
+};
+pub use chains::{
+    ChainCall, ChainList, ChainPage, ChainSummary, Dependencies, Dependency, DependencyEdge,
+    DependencyVerdict, Entrance, Entrances, ObservedRuns, OperationName, Relation, SourceChain,
+    Sources,
+};
 pub use deletion::Deletion;
 pub use graph::{Graph, GraphEdge, GraphNode, NodeKind};
+pub use load::{
+    Bottlenecks, Capacity, FanOut, LoadPart, PredictedLoad, RepeatedCalls, RetriedCalls,
+    ScaledEntrance, SequentialCalls, TimeShare,
+};
 pub use number::{Bytes, Count, Nano};
 pub use operations::{Operation, Operations};
 pub use problem::Problem;
 pub use search::{
-    ErrorSide, Outcome, RootSpan, SearchAnswer, ServiceShare, Sort, TraceError, TraceSummary,
+    ErrorSide, Outcome, RootSpan, SearchAnswer, SearchEnd, SearchLine, ServiceShare, Sort,
+    TraceError, TraceSummary,
 };
 pub use services::{Service, Services};
 pub use span::{Attribute, AttributeType, Span, SpanEvent, SpanLink, SpanStatus};

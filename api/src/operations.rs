@@ -7,6 +7,8 @@ use spanwise_model::Kind;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Operations {
+    /// The `cursor` of the next page; null if there is none.
+    pub next_cursor: Option<String>,
     /// The operations, those with most spans first.
     pub operations: Vec<Operation>,
 }

@@ -13,6 +13,9 @@ pub struct SearchAnswer {
     pub advice: Vec<String>,
     /// The range that the order holds for.
     pub covered: CoveredRange,
+    /// The `cursor` of the next page; null if there is none, and in other orders than
+    /// `newest`.
+    pub next_cursor: Option<String>,
     /// The `end` with which the search for older traces continues; null if there are none,
     /// and in other orders than `newest`.
     pub older_end_unix_nano: Option<Nano>,
@@ -22,6 +25,33 @@ pub struct SearchAnswer {
     pub sort: Sort,
     /// The traces.
     pub traces: Vec<TraceSummary>,
+    /// What limits the answer.
+    pub warnings: Vec<String>,
+}
+
+/// A line of an answer in lines (`Accept: application/x-ndjson`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum SearchLine {
+    /// A trace that was found.
+    Trace(Box<TraceSummary>),
+    /// What follows the traces. An answer without it was broken off.
+    End(SearchEnd),
+}
+
+/// What follows the traces of an answer in lines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SearchEnd {
+    /// Why nothing was found, and what to do.
+    pub advice: Vec<String>,
+    /// The range that was searched for these traces.
+    pub covered: CoveredRange,
+    /// The `cursor` with which the search continues; null if there are no more traces.
+    pub next_cursor: Option<String>,
+    /// The traces before this line.
+    pub traces: u64,
     /// What limits the answer.
     pub warnings: Vec<String>,
 }

@@ -8,6 +8,8 @@ use crate::Nano;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Services {
+    /// The `cursor` of the next page; null if there is none.
+    pub next_cursor: Option<String>,
     /// The services, by name.
     pub services: Vec<Service>,
 }

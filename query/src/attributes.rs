@@ -163,11 +163,14 @@ impl Queries {
         query: &AttributeQuery,
         attributes: Vec<AttributeCondition>,
     ) -> Result<(Vec<RecordBatch>, Covered), QueryError> {
+        let keys = attributes.iter().map(|asked| asked.key.clone());
+        let keys = (!attributes.is_empty()).then(|| keys.collect());
         let service = query.service.clone();
         let rows = Query {
             predicate: Predicate { service, attributes, ..Predicate::default() },
             time: query.time,
             columns: vec![column::START_UNIX_NANO, column::RESOURCE, column::ATTRIBUTES],
+            keys,
             limit: MAX_ROWS,
             order: Order::NewestFirst,
         };

@@ -47,6 +47,7 @@ impl Queries {
             predicate: Predicate { assembled: true, ..Predicate::default() },
             time,
             columns: COLUMNS.to_vec(),
+            keys: None,
             limit: MAX_ROWS,
             order: Order::NewestFirst,
         };
@@ -90,7 +91,7 @@ impl Seconds {
 }
 
 /// A dictionary column. Each distinct text is converted once.
-fn words<'a, T: Copy + 'a>(
+pub(crate) fn words<'a, T: Copy + 'a>(
     batch: &'a RecordBatch,
     name: &str,
     mut read: impl FnMut(&str) -> T,

@@ -6,10 +6,11 @@
 //! [`TracePredicate`] (what an assembled trace must be like: structure, aggregates).
 
 mod attributes;
+mod cause;
+mod chains;
 pub mod condition;
 mod error;
 mod graph;
-mod moment;
 mod search;
 mod services;
 mod trace;
@@ -20,16 +21,22 @@ use std::sync::Arc;
 use spanwise_store::{Deleted, Selection, Store};
 
 pub use attributes::{AttributePlace, AttributeQuery, AttributeTotals, KeyTotal, ValueTotal};
+pub use cause::{
+    CauseAnswer, CauseAttribute, CauseChange, CauseEvidence, CauseKind, CauseQuery, CauseSuspect,
+    CauseTrace,
+};
+pub use chains::ObservedRuns;
 pub use error::QueryError;
 pub use graph::GraphAnswer;
-pub use moment::{MOMENT_FORMS, duration_nano, moment_unix_nano, now_unix_nano};
 pub use search::{
-    Covered, RowQuery, RowTest, SearchAnswer, SearchQuery, SpanPredicate, TraceOrder,
+    Covered, NextSearch, RowQuery, RowTest, SearchAnswer, SearchQuery, SpanPredicate, TraceOrder,
     TracePredicate, WholeAnswer, WholeQuery,
 };
 pub use services::{OperationTotal, ServiceTotal};
+pub use spanwise_parameters::{MOMENT_FORMS, duration_nano, moment_unix_nano, now_unix_nano};
 pub use trace::{PagePosition, PageRange, TraceAnswer, TraceQuery, TraceTree};
 
+use chains::RunCache;
 use trace::TraceCache;
 
 /// Answers questions from a store. Clones share the store and the cache of traces.
@@ -37,12 +44,13 @@ use trace::TraceCache;
 pub struct Queries {
     store: Arc<dyn Store>,
     traces: Arc<TraceCache>,
+    runs: Arc<RunCache>,
 }
 
 impl Queries {
     /// Queries over this store.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, traces: Arc::default() }
+        Self { store, traces: Arc::default(), runs: Arc::default() }
     }
 
     /// Deletes the selected rows, also from the cache.

@@ -1,10 +1,13 @@
 //! Services and operations, with sums over their spans.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use spanwise_model::schema::column;
 use spanwise_model::{Capture, Kind, ModelError, Status};
 use spanwise_store::SqlLimits;
 
@@ -12,6 +15,9 @@ use crate::{Queries, QueryError};
 
 const LIMITS: SqlLimits =
     SqlLimits { timeout: Duration::from_secs(10), rows: 10_000, memory_bytes: 512 << 20 };
+
+/// The most operations of an answer.
+const MOST_OPERATIONS: usize = 10_000;
 
 /// The stored spans of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,39 +51,32 @@ impl Queries {
     /// # Errors
     /// Where the store cannot answer.
     pub async fn services(&self) -> Result<Vec<ServiceTotal>, QueryError> {
-        // Every store has the counts of these columns, or few values to read for them.
-        let statement = "SELECT service, capture, status, count(*) AS spans, \
-             max(start_unix_nano) AS last_seen \
-             FROM spans GROUP BY service, capture, status ORDER BY service, capture";
-        let batches = self.store.own_sql(statement, LIMITS).await?;
+        let columns = [column::SERVICE, column::CAPTURE, column::STATUS];
+        let mut totals = self.store.total_rows(&columns, LIMITS).await?;
+        totals.sort_unstable_by(|one, other| one.words.cmp(&other.words));
         let mut services: Vec<ServiceTotal> = Vec::new();
-        for batch in &batches {
-            let [service, capture, status] = texts(batch, [0, 1, 2])?;
-            let [spans, last_seen] = integers(batch, [3, 4])?;
-            for row in 0..batch.num_rows() {
-                let name = service.value(row);
-                // The rows are sorted: those of one service follow each other.
-                if services.last().is_none_or(|last| last.name != name) {
-                    services.push(ServiceTotal {
-                        name: name.to_owned(),
-                        captures: Vec::new(),
-                        spans: 0,
-                        errors: 0,
-                        last_seen_unix_nano: i64::MIN,
-                    });
-                }
-                let Some(total) = services.last_mut() else { continue };
-                if let Ok(capture) = capture.value(row).parse()
-                    && total.captures.last() != Some(&capture)
-                {
-                    total.captures.push(capture);
-                }
-                let spans = spans.value(row).unsigned_abs();
-                let failed = status.value(row) == Status::Error.as_str();
-                total.spans += spans;
-                total.errors += if failed { spans } else { 0 };
-                total.last_seen_unix_nano = total.last_seen_unix_nano.max(last_seen.value(row));
+        for total in totals {
+            let [name, capture, status] = words(total.words)?;
+            // They are sorted: those of one service follow each other.
+            if services.last().is_none_or(|last| last.name != name) {
+                services.push(ServiceTotal {
+                    name,
+                    captures: Vec::new(),
+                    spans: 0,
+                    errors: 0,
+                    last_seen_unix_nano: i64::MIN,
+                });
             }
+            let Some(service) = services.last_mut() else { continue };
+            if let Ok(capture) = capture.parse()
+                && service.captures.last() != Some(&capture)
+            {
+                service.captures.push(capture);
+            }
+            service.spans += total.rows;
+            service.errors += if status == Status::Error.as_str() { total.rows } else { 0 };
+            service.last_seen_unix_nano =
+                service.last_seen_unix_nano.max(total.last_start_unix_nano);
         }
         Ok(services)
     }
@@ -90,26 +89,30 @@ impl Queries {
         &self,
         service: Option<&str>,
     ) -> Result<Vec<OperationTotal>, QueryError> {
-        let filter = service
-            .map(|service| format!("WHERE service = '{}'", service.replace('\'', "''")))
-            .unwrap_or_default();
-        let statement = format!(
-            "SELECT operation, kind, count(*) AS spans FROM spans {filter} \
-             GROUP BY operation, kind ORDER BY spans DESC, operation LIMIT 1000"
-        );
-        let batches = self.store.own_sql(&statement, LIMITS).await?;
-        let mut operations = Vec::new();
-        for batch in &batches {
-            let [operation, kind] = texts(batch, [0, 1])?;
-            let [spans] = integers(batch, [2])?;
-            operations.extend((0..batch.num_rows()).map(|row| OperationTotal {
-                name: operation.value(row).to_owned(),
-                kind: kind.value(row).parse().unwrap_or(Kind::Internal),
-                spans: spans.value(row).unsigned_abs(),
-            }));
+        let columns = [column::SERVICE, column::OPERATION, column::KIND];
+        let mut sums: BTreeMap<(String, String), u64> = BTreeMap::new();
+        for total in self.store.total_rows(&columns, LIMITS).await? {
+            let [own, operation, kind] = words(total.words)?;
+            if service.is_none_or(|service| service == own) {
+                *sums.entry((operation, kind)).or_default() += total.rows;
+            }
         }
+        let mut operations: Vec<OperationTotal> = sums
+            .into_iter()
+            .map(|((name, kind), spans)| OperationTotal {
+                name,
+                kind: kind.parse().unwrap_or(Kind::Internal),
+                spans,
+            })
+            .collect();
+        operations.sort_by_key(|operation| Reverse(operation.spans));
+        operations.truncate(MOST_OPERATIONS);
         Ok(operations)
     }
+}
+
+fn words<const N: usize>(words: Vec<String>) -> Result<[String; N], ModelError> {
+    words.try_into().map_err(|_| ModelError::Column { column: "of the store's totals" })
 }
 
 /// Columns of texts, whatever form the store gives them.

@@ -3,6 +3,7 @@
 mod condition;
 mod count;
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::room::AnswerRoom;
 pub use condition::{AttributeCondition, AttributeTest, Number};
 pub(crate) use condition::{DOUBLE, INT, JSON, typed_text};
 pub(crate) use count::Counts;
-pub use count::{Counting, RowCounts};
+pub use count::{Counting, RowCounts, RowTotal};
 
 /// Stores span rows durably and finds them.
 #[async_trait]
@@ -75,6 +76,44 @@ pub trait Store: Send + Sync {
             counts.add(&batch, counting.columns.len())?;
         }
         Ok(counts.finish())
+    }
+
+    /// How many rows there are by words of these columns, which are some of
+    /// [`RowTotal::COLUMNS`], and when the last of them started.
+    ///
+    /// # Errors
+    /// If rows cannot be read.
+    async fn total_rows(
+        &self,
+        columns: &[&'static str],
+        limits: SqlLimits,
+    ) -> Result<Vec<RowTotal>, StoreError> {
+        let mut totals = Vec::new();
+        for batch in self.own_sql(&RowTotal::statement(columns), limits).await? {
+            totals.extend(RowTotal::read(&batch, columns.len())?);
+        }
+        Ok(totals)
+    }
+
+    /// The names of all attributes of rows that started in this time; perhaps also of rows that
+    /// are stored beside them. `None` where rows must be read to know them.
+    async fn attribute_names(
+        &self,
+        _time: TimeRange,
+    ) -> Result<Option<AttributeNames>, StoreError> {
+        Ok(None)
+    }
+
+    /// All values that rows, or their resources, have of an attribute, with their types
+    /// ([`spanwise_model::AttributeValue::type_number`]), of rows as [`Self::attribute_names`] has
+    /// them. `None` where rows must be read to know them: those have values of their own, or
+    /// events, links or the instrumentation scope may have the attribute.
+    async fn attribute_values(
+        &self,
+        _key: &str,
+        _time: TimeRange,
+    ) -> Result<Option<AttributeValues>, StoreError> {
+        Ok(None)
     }
 
     /// Runs one read-only SQL statement that somebody has typed, over the table
@@ -164,6 +203,8 @@ pub enum Key {
     TcpSequences(u32, u32),
     /// `x_request_id`.
     XRequestId(String),
+    /// One of the messages in `logical_key`.
+    Message(String),
 }
 
 /// Start times from `from_unix_nano` up to, not including, `to_unix_nano`.
@@ -214,6 +255,9 @@ pub struct Query {
     pub time: TimeRange,
     /// Requested columns, by name; all if empty.
     pub columns: Vec<&'static str>,
+    /// Of the column of attributes, only these keys are needed. Others may be there, too. All if
+    /// `None`.
+    pub keys: Option<Vec<String>>,
     /// Maximum rows to return.
     pub limit: usize,
     /// The order of rows. If there are more than `limit`, the first ones are returned.
@@ -237,6 +281,24 @@ pub struct Outline {
     pub columns: Vec<&'static str>,
     /// Keys of attributes.
     pub attributes: Vec<String>,
+}
+
+/// Names of attributes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AttributeNames {
+    /// Those of rows themselves.
+    pub own: BTreeSet<String>,
+    /// Those of resources.
+    pub resources: BTreeSet<String>,
+}
+
+/// Values of an attribute: types and texts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AttributeValues {
+    /// Those of rows themselves.
+    pub own: BTreeSet<(u8, String)>,
+    /// Those of resources.
+    pub resources: BTreeSet<(u8, String)>,
 }
 
 /// Rows to delete on request.

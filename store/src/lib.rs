@@ -10,8 +10,9 @@ pub mod embedded;
 mod room;
 
 pub use contract::{
-    Appended, AttributeCondition, AttributeTest, Counting, Deleted, Key, MAX_ANSWER_BYTES, Number,
-    ObjectStorageStatus, Order, Origin, Outline, Predicate, Query, RowCounts, Selection, SqlAnswer,
-    SqlLimits, Store, StoreError, StoreStatus, TimeRange, Unsettled,
+    Appended, AttributeCondition, AttributeNames, AttributeTest, AttributeValues, Counting,
+    Deleted, Key, MAX_ANSWER_BYTES, Number, ObjectStorageStatus, Order, Origin, Outline, Predicate,
+    Query, RowCounts, RowTotal, Selection, SqlAnswer, SqlLimits, Store, StoreError, StoreStatus,
+    TimeRange, Unsettled,
 };
 pub use room::AnswerRoom;

@@ -27,12 +27,21 @@ fn schemas() -> Schemas {
     let mut generator = settings.into_generator();
     generator.subschema_for::<crate::AttributeKeys>();
     generator.subschema_for::<crate::AttributeValues>();
+    generator.subschema_for::<crate::Bottlenecks>();
+    generator.subschema_for::<crate::Capacity>();
+    generator.subschema_for::<crate::ChainList>();
+    generator.subschema_for::<crate::ChainPage>();
+    generator.subschema_for::<crate::Causes>();
     generator.subschema_for::<crate::Deletion>();
+    generator.subschema_for::<crate::Dependencies>();
+    generator.subschema_for::<crate::Entrances>();
     generator.subschema_for::<crate::Graph>();
     generator.subschema_for::<crate::Operations>();
     generator.subschema_for::<crate::Problem>();
     generator.subschema_for::<crate::SearchAnswer>();
+    generator.subschema_for::<crate::SearchLine>();
     generator.subschema_for::<crate::Services>();
+    generator.subschema_for::<crate::Sources>();
     generator.subschema_for::<crate::SqlAnswer>();
     generator.subschema_for::<crate::SqlStatement>();
     generator.subschema_for::<crate::Status>();
@@ -113,7 +122,8 @@ fn the_reference_is_current() {
 fn endpoints_name_types_that_there_are() {
     let schemas = schemas();
     for endpoint in endpoints::ALL {
-        let names = [Some(endpoint.answer), endpoint.body].into_iter().flatten();
+        let lines = endpoint.formats.iter().map(|(_, lines)| *lines).filter(|it| !it.is_empty());
+        let names = [Some(endpoint.answer), endpoint.body].into_iter().flatten().chain(lines);
         for name in names.filter(|name| *name != endpoints::OPENAPI.answer) {
             assert!(schemas.contains_key(name), "{}: {name}", endpoint.path);
         }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{SCHEMAS_PATH, Schemas};
-use crate::endpoints::{self, BASE, Endpoint, Method, Parameter};
+use crate::endpoints::{self, BASE, Endpoint, Method, Parameter, Takes};
 
 pub(super) fn document(schemas: Schemas) -> String {
     let mut paths: Map<String, Value> = Map::new();
@@ -47,7 +47,7 @@ fn operation(endpoint: &Endpoint) -> Value {
         "summary": endpoint.summary,
         "parameters": parameters,
         "responses": {
-            "200": {"description": "The answer", "content": content(endpoint.answer)},
+            "200": {"description": "The answer", "content": answers(endpoint)},
             "default": {
                 "description": "An error",
                 "content": {"application/problem+json": {"schema": reference("Problem")}},
@@ -62,21 +62,41 @@ fn operation(endpoint: &Endpoint) -> Value {
 
 fn parameter(parameter: &Parameter, place: &str) -> Value {
     let schema = match parameter.repeated {
-        true => json!({"type": "array", "items": {"type": "string"}}),
-        false => json!({"type": "string"}),
+        true => json!({"type": "array", "items": schema(parameter.takes)}),
+        false => schema(parameter.takes),
     };
     let example = match parameter.repeated {
         true => json!([parameter.example]),
         false => json!(parameter.example),
     };
-    json!({
+    let mut parameter = json!({
         "name": parameter.name,
         "in": place,
         "required": parameter.required,
         "description": parameter.description,
         "schema": schema,
         "example": example,
-    })
+    });
+    // It is as good as none.
+    if place == "query" && parameter["required"] == false {
+        parameter["allowEmptyValue"] = true.into();
+    }
+    parameter
+}
+
+/// The schema of a parameter's values.
+fn schema(takes: Takes) -> Value {
+    match takes {
+        Takes::Text => json!({"type": "string"}),
+        Takes::Filled => json!({"type": "string", "pattern": "[^\\s]"}),
+        Takes::Duration => {
+            json!({"type": "string", "pattern": "^[0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|min|h|d)$"})
+        }
+        Takes::Count(most) => json!({"type": "integer", "minimum": 1, "maximum": most}),
+        Takes::Position => json!({"type": "integer", "minimum": 0}),
+        Takes::Flag => json!({"type": "string", "enum": ["1", "0", "true", "false", "yes", "no"]}),
+        Takes::Word(words) => json!({"type": "string", "enum": words}),
+    }
 }
 
 fn content(name: &str) -> Value {
@@ -85,6 +105,21 @@ fn content(name: &str) -> Value {
         false => reference(name),
     };
     json!({"application/json": {"schema": schema}})
+}
+
+/// The forms of an answer.
+fn answers(endpoint: &Endpoint) -> Value {
+    let mut answers = content(endpoint.answer);
+    for (media_type, lines) in endpoint.formats {
+        answers[media_type] = match lines.is_empty() {
+            true => json!({"schema": {"type": "string"}}),
+            // OpenAPI 3.1 has no word for lines.
+            false => json!({
+                "schema": {"type": "string", "description": format!("Lines, each a {lines}.")},
+            }),
+        };
+    }
+    answers
 }
 
 fn reference(name: &str) -> Value {

@@ -48,6 +48,13 @@ fn endpoint(text: &mut String, endpoint: &Endpoint) {
     if endpoint.answer != endpoints::OPENAPI.answer {
         let _ = write!(text, " The answer is {}.", link(endpoint.answer));
     }
+    for (media_type, lines) in endpoint.formats.iter().filter(|(_, lines)| !lines.is_empty()) {
+        let _ = write!(
+            text,
+            " With `Accept: {media_type}` it comes in lines while it is found, each a {}.",
+            link(lines)
+        );
+    }
     if endpoint.needs_header {
         text.push_str(" Requests need the header `Spanwise-Request`, with any value.");
     }

@@ -54,7 +54,8 @@ impl Queries {
 
     async fn exists(&self, predicate: Predicate, time: TimeRange) -> Result<bool, QueryError> {
         let columns = vec![column::START_UNIX_NANO];
-        let query = Query { predicate, time, columns, limit: 1, order: Order::NewestFirst };
+        let query =
+            Query { predicate, time, columns, keys: None, limit: 1, order: Order::NewestFirst };
         Ok(self.store.find(&query).await?.iter().any(|batch| batch.num_rows() > 0))
     }
 }

@@ -19,7 +19,9 @@ use query::SearchPlan;
 
 pub(crate) use newest::rows;
 
-pub use query::{Covered, SearchAnswer, SearchQuery, SpanPredicate, TraceOrder, TracePredicate};
+pub use query::{
+    Covered, NextSearch, SearchAnswer, SearchQuery, SpanPredicate, TraceOrder, TracePredicate,
+};
 pub use row_test::RowTest;
 pub use whole::{RowQuery, WholeAnswer, WholeQuery};
 

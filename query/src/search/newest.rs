@@ -10,26 +10,31 @@ use spanwise_store::{Order, Predicate, Query, TimeRange};
 
 use super::query::SearchPlan;
 use super::row_test::RowTest;
-use super::{Candidate, Covered, MAX_CANDIDATES, SearchAnswer, sort};
+use super::{Candidate, Covered, MAX_CANDIDATES, NextSearch, SearchAnswer, sort};
 use crate::{Queries, QueryError};
 
 /// Rows that are read first for each requested trace.
 const ROWS_PER_TRACE: usize = 3;
 const MAX_ROWS: usize = 100_000;
+/// Traces of one nanosecond that a continued search passes over.
+const MAX_SKIPPED: usize = 200;
 
 impl Queries {
     pub(super) async fn newest(&self, plan: &SearchPlan) -> Result<SearchAnswer, QueryError> {
         let SearchPlan { time, limit, .. } = *plan;
         // Some of the traces may not fit as a whole, so more are examined.
         let most = if plan.trace.is_empty() { limit } else { (limit * 10).min(MAX_CANDIDATES) };
-        let (candidates, more) =
+        let most = most + plan.skip.len();
+        let (mut candidates, more) =
             self.newest_traces(&plan.rows, &RowTest::default(), time, most).await?;
+        candidates.retain(|candidate| !plan.skip.contains(&candidate.id));
         let (mut found, examined) = self.fitting(plan, &candidates, limit).await?;
         let more = more || examined < candidates.len();
         let oldest_unix_nano = examined
             .checked_sub(1)
             .map_or(time.to_unix_nano, |last| candidates[last].start_unix_nano);
         let older_end_unix_nano = more.then(|| older_end(oldest_unix_nano, time));
+        let next = more.then(|| next(plan, &candidates[..examined], oldest_unix_nano));
         // All rows start at the same nanosecond: further rows of it may be skipped.
         let may_skip =
             examined > 0 && older_end_unix_nano.is_some_and(|end| end <= oldest_unix_nano);
@@ -56,6 +61,7 @@ impl Queries {
             traces: found.into_iter().map(|(_, summary)| summary).collect(),
             covered,
             older_end_unix_nano,
+            next,
             warnings,
             advice: Vec::new(),
         })
@@ -77,6 +83,7 @@ impl Queries {
             predicate: predicate.clone(),
             time,
             columns,
+            keys: None,
             // Of rows that are tested here few may pass.
             limit: test.max_rows().unwrap_or(limit * ROWS_PER_TRACE).min(max_rows),
             order: Order::NewestFirst,
@@ -120,6 +127,21 @@ fn older_end(oldest_unix_nano: i64, time: TimeRange) -> i64 {
         // A row may start at the last nanosecond that there is.
         oldest_unix_nano.min(time.to_unix_nano.saturating_sub(1))
     }
+}
+
+/// Where the search continues, if it does behind these candidates.
+fn next(plan: &SearchPlan, examined: &[Candidate], oldest_unix_nano: i64) -> NextSearch {
+    let end_unix_nano = oldest_unix_nano.saturating_add(1);
+    let at_end = examined.iter().rev().take_while(|it| it.start_unix_nano == oldest_unix_nano);
+    let mut skip: Vec<TraceId> = at_end.map(|candidate| candidate.id).collect();
+    if end_unix_nano == plan.time.to_unix_nano {
+        skip.extend(&plan.skip);
+    }
+    if skip.is_empty() || skip.len() > MAX_SKIPPED {
+        let end_unix_nano = older_end(oldest_unix_nano, plan.time);
+        return NextSearch { end_unix_nano, skip: Vec::new() };
+    }
+    NextSearch { end_unix_nano, skip }
 }
 
 /// Adds the new traces of these rows, each with its first row. Returns the oldest start.

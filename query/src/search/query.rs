@@ -1,7 +1,7 @@
 //! A search for traces, and its answer.
 
 use spanwise_analyze::TraceSummary;
-use spanwise_model::Status;
+use spanwise_model::{Status, TraceId};
 use spanwise_store::{AttributeCondition, Predicate, TimeRange};
 
 /// A search for traces: those that have a span that meets `span`, and that meet `trace`
@@ -18,6 +18,8 @@ pub struct SearchQuery {
     pub order: TraceOrder,
     /// The most traces.
     pub limit: usize,
+    /// In the order of [`TraceOrder::Newest`], traces that earlier answers had.
+    pub skip: Vec<TraceId>,
 }
 
 /// What a span must be like; every given field must hold.
@@ -74,10 +76,22 @@ pub struct SearchAnswer {
     /// The end of the range in which the search for older traces continues; `None` if there
     /// are none, and in other orders than [`TraceOrder::Newest`].
     pub older_end_unix_nano: Option<i64>,
+    /// The same without traces of this answer, and without the loss of those that start at the
+    /// same nanosecond as its last one.
+    pub next: Option<NextSearch>,
     /// What limits the answer.
     pub warnings: Vec<String>,
     /// Why nothing was found, and what to do.
     pub advice: Vec<String>,
+}
+
+/// Where a search for older traces continues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextSearch {
+    /// The end of its range.
+    pub end_unix_nano: i64,
+    /// Traces that have been told and start at the last nanosecond of it.
+    pub skip: Vec<TraceId>,
 }
 
 /// From when on everything of a range is in an answer.
@@ -124,11 +138,12 @@ pub(super) struct SearchPlan {
     pub(super) time: TimeRange,
     pub(super) order: TraceOrder,
     pub(super) limit: usize,
+    pub(super) skip: Vec<TraceId>,
 }
 
 impl From<&SearchQuery> for SearchPlan {
     fn from(query: &SearchQuery) -> Self {
-        let SearchQuery { span, trace, time, order, limit } = query;
+        let SearchQuery { span, trace, time, order, limit, skip } = query;
         let names_a_span = span.names_a_span();
         let only_roots = !names_a_span && span.status.is_none();
         let mut rows = Predicate {
@@ -148,7 +163,15 @@ impl From<&SearchQuery> for SearchPlan {
             rows.min_duration_nano = trace.min_duration_nano;
             rows.max_duration_nano = trace.max_duration_nano;
         }
-        Self { rows, names_a_span, trace: *trace, time: *time, order: *order, limit: *limit }
+        Self {
+            rows,
+            names_a_span,
+            trace: *trace,
+            time: *time,
+            order: *order,
+            limit: *limit,
+            skip: skip.clone(),
+        }
     }
 }
 
@@ -158,7 +181,7 @@ mod tests {
 
     fn plan(span: SpanPredicate, trace: TracePredicate) -> SearchPlan {
         let (time, order) = (TimeRange::ALL, TraceOrder::Newest);
-        SearchPlan::from(&SearchQuery { span, trace, time, order, limit: 1 })
+        SearchPlan::from(&SearchQuery { span, trace, time, order, limit: 1, skip: Vec::new() })
     }
 
     #[test]

@@ -58,6 +58,7 @@ impl Queries {
             traces: found.into_iter().map(|(_, summary)| summary).collect(),
             covered: Covered { complete: covered.complete && !stopped, ..covered },
             older_end_unix_nano: None,
+            next: None,
             warnings,
             advice: Vec::new(),
         })
@@ -101,7 +102,7 @@ impl Queries {
             vec![column::ASSEMBLED_TRACE_ID, column::START_UNIX_NANO, column::DURATION_NANO];
         let predicate = predicate.clone();
         let order = Order::LongestFirst;
-        let mut query = Query { predicate, time, columns, limit: most * 3, order };
+        let mut query = Query { predicate, time, columns, keys: None, limit: most * 3, order };
         loop {
             let batches = self.store.find(&query).await?;
             let found: usize = batches.iter().map(RecordBatch::num_rows).sum();
@@ -168,7 +169,7 @@ impl Queries {
         let began = Instant::now();
         let columns = vec![column::ASSEMBLED_TRACE_ID, column::START_UNIX_NANO];
         let (predicate, order) = (predicate.clone(), Order::NewestFirst);
-        let mut query = Query { predicate, time, columns, limit: PAGE_ROWS, order };
+        let mut query = Query { predicate, time, columns, keys: None, limit: PAGE_ROWS, order };
         let mut count =
             Count { traces: AHashMap::new(), from_unix_nano: time.from_unix_nano, complete: true };
         loop {

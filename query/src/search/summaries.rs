@@ -6,9 +6,42 @@ use spanwise_model::TraceId;
 use spanwise_store::{Outline, TimeRange};
 
 use super::Candidate;
+use crate::traceql::FoundTrace;
 use crate::{Queries, QueryError};
 
+/// Traces that are read together.
+const TOGETHER: usize = 50;
+
 impl Queries {
+    /// Summaries of traces that a search in TraceQL found, in their order. One that was deleted
+    /// meanwhile is not among them.
+    ///
+    /// # Errors
+    /// Where the store cannot answer.
+    pub async fn summaries(
+        &self,
+        found: &[FoundTrace],
+        time: TimeRange,
+    ) -> Result<Vec<TraceSummary>, QueryError> {
+        let starts = |trace: &FoundTrace| trace.start_unix_nanos.cast_signed();
+        let ends =
+            |trace: &FoundTrace| starts(trace).saturating_add(trace.duration_nanos.cast_signed());
+        // A trace may be longer than the range that a span of it was searched in.
+        let time = TimeRange {
+            from_unix_nano: found.iter().map(starts).fold(time.from_unix_nano, i64::min),
+            to_unix_nano: found.iter().map(ends).fold(time.to_unix_nano, i64::max),
+        };
+        let mut summaries = Vec::with_capacity(found.len());
+        for part in found.chunks(TOGETHER) {
+            let candidates: Vec<Candidate> = part
+                .iter()
+                .map(|trace| Candidate { id: trace.id, start_unix_nano: starts(trace), rank: 0 })
+                .collect();
+            summaries.extend(self.summarise(&candidates, time).await?.into_iter().flatten());
+        }
+        Ok(summaries)
+    }
+
     /// Summaries of these traces, in their order; `None` for one that was deleted meanwhile.
     pub(super) async fn summarise(
         &self,

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
+use spanwise_assemble::TraceRows;
 use spanwise_model::TraceId;
 use spanwise_store::TimeRange;
 
@@ -184,7 +185,8 @@ impl Queries {
     ) -> Result<(Vec<Candidate>, bool), QueryError> {
         let RowQuery { span, test } = row;
         let (trace, order) = (TracePredicate::default(), TraceOrder::Newest);
-        let query = SearchQuery { span: span.clone(), trace, time, order, limit: most };
+        let query =
+            SearchQuery { span: span.clone(), trace, time, order, limit: most, skip: Vec::new() };
         let mut rows = SearchPlan::from(&query).rows;
         // What is tested here may be of any row.
         rows.root &= test.is_empty();
@@ -199,9 +201,13 @@ impl Queries {
     ) -> Result<Vec<TraceTree>, QueryError> {
         let ids: Vec<TraceId> = candidates.iter().map(|candidate| candidate.id).collect();
         let mut gathered = self.gather(ids.iter().copied(), time, None).await?;
+        let mut found: Vec<TraceRows> =
+            ids.iter().filter_map(|id| gathered.take_rows(id)).collect();
+        for rows in &mut found {
+            self.link_messages(rows).await?;
+        }
         on_blocking_thread("making the trees", move || {
-            let found = ids.iter().filter_map(|id| gathered.take_rows(id));
-            found.map(TraceTree::of).collect::<Result<_, _>>()
+            found.into_iter().map(TraceTree::of).collect::<Result<_, _>>()
         })
         .await?
         .map_err(QueryError::from)

@@ -32,10 +32,10 @@ struct Entries {
 
 /// A period without deletions. A tree that was read in an earlier one is not cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Epoch(u64);
+pub(crate) struct Epoch(u64);
 
 impl TraceCache {
-    pub(super) fn epoch(&self) -> Epoch {
+    pub(crate) fn epoch(&self) -> Epoch {
         Epoch(self.0.lock().deletions)
     }
 

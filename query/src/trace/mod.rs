@@ -3,6 +3,7 @@
 mod cache;
 mod find;
 mod gather;
+mod messages;
 mod tree;
 
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use spanwise_model::{SpanId, WrittenId};
 
 use crate::{Queries, QueryError, on_blocking_thread};
 
-pub(crate) use cache::TraceCache;
+pub(crate) use cache::{Epoch, TraceCache};
 pub(crate) use find::AROUND_NANO;
 pub(crate) use gather::GatheredTraces;
 pub use tree::{PageRange, TraceTree};
@@ -64,9 +65,9 @@ impl Queries {
             Some(tree) => tree,
             None => {
                 let epoch = self.traces.epoch();
-                let rows = self.find_trace(query.id).await?;
-                let tree = on_blocking_thread("making the tree", || TraceTree::of(rows.finish()))
-                    .await??;
+                let mut rows = self.find_trace(query.id).await?.finish();
+                self.link_messages(&mut rows).await?;
+                let tree = on_blocking_thread("making the tree", || TraceTree::of(rows)).await??;
                 let tree = Arc::new(tree);
                 if tree.len() > query.limit && query.page != PagePosition::Whole {
                     self.traces.insert(id, &tree, epoch);

@@ -115,7 +115,7 @@ impl TraceTree {
     }
 
     /// The position of the span with this id in the depth-first order.
-    pub(super) fn position(&self, span: SpanId) -> Option<usize> {
+    pub fn position(&self, span: SpanId) -> Option<usize> {
         self.trace.nodes.iter().position(|node| node.row.span_id == span)
     }
 }

@@ -17,13 +17,13 @@ const FIRST_ROWS: usize = 256;
 const MAX_ROWS: usize = 100_000;
 
 /// See the module.
-pub(super) struct Candidates {
+pub(crate) struct Candidates {
     asks: Vec<Ask>,
     /// Rows that were found and not given yet.
     waiting: BinaryHeap<(i64, TraceId)>,
     seen: AHashSet<TraceId>,
     /// Whether rows were passed over: very many start at one nanosecond.
-    pub(super) passed_over: bool,
+    pub(crate) passed_over: bool,
 }
 
 /// A predicate, and how far back its rows are known.
@@ -35,12 +35,13 @@ struct Ask {
 }
 
 impl Candidates {
-    pub(super) fn new(predicates: Vec<Predicate>, time: TimeRange) -> Self {
+    pub(crate) fn new(predicates: Vec<Predicate>, time: TimeRange) -> Self {
         let ask = |predicate| Ask {
             query: Query {
                 predicate,
                 time,
                 columns: vec![column::ASSEMBLED_TRACE_ID, column::START_UNIX_NANO],
+                keys: None,
                 limit: FIRST_ROWS,
                 order: Order::NewestFirst,
             },
@@ -57,7 +58,7 @@ impl Candidates {
 
     /// The next traces, each with the start of the row by which it was found. Fewer than
     /// `count` are the last ones.
-    pub(super) async fn next(
+    pub(crate) async fn next(
         &mut self,
         queries: &Queries,
         count: usize,

@@ -284,7 +284,7 @@ impl Queries {
         words.retain(|word| *word != of);
         words.push(of);
         let columns = words.iter().map(|of| of.column()).collect();
-        let counting = Counting { columns, time, step_nano: i64::MAX };
+        let counting = Counting { columns, time, step_nano: i64::MAX, only_presence: true };
         let limits =
             SqlLimits { timeout: WORDS_TIME, rows: MAX_COUNTS, memory_bytes: MEMORY_BYTES };
         let mut all = BTreeSet::new();
@@ -321,6 +321,7 @@ impl Queries {
                         to_unix_nano: nano(last)?.saturating_add(1),
                     },
                     step_nano: step_nano(grid).ok_or_else(too_late)?,
+                    only_presence: false,
                 };
                 for rows in self.store.count_rows(&counting, limits).await? {
                     of_words(rows, words, condition, by, &mut all);

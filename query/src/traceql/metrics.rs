@@ -72,14 +72,7 @@ struct Progress {
 impl Progress {
     /// Whether a bound is reached; it is told then.
     fn has_reached(&mut self, back_to_unix_nano: i64) -> bool {
-        let Bounds { time, traces, spans } = self.bounds;
-        let reached = if self.traces >= traces {
-            format!("{traces} traces were put together")
-        } else if self.spans >= spans {
-            format!("{} spans were looked at", self.spans)
-        } else if self.began.elapsed() >= time {
-            format!("{} s have passed", time.as_secs_f32())
-        } else {
+        let Some(reached) = self.bounds.reached(self.began, self.traces, self.spans) else {
             return false;
         };
         self.incomplete.push(format!(
@@ -170,6 +163,7 @@ impl Queries {
                         predicate: predicate.clone(),
                         time,
                         columns: looked.columns(),
+                        keys: looked.keys(),
                         limit: rows,
                         order: Order::NewestFirst,
                     };
@@ -194,7 +188,7 @@ impl Queries {
         looked: Looked,
         progress: &mut Progress,
     ) -> Result<Answer, QueryError> {
-        let columns = looked.columns();
+        let (columns, keys) = (looked.columns(), looked.keys());
         // A row that fulfils several predicates counts once.
         let mut known = (predicates.len() > 1).then(AHashSet::new);
         let (parts, evaluated) = evaluate(asked, move |evaluation, part: RowPart| {
@@ -210,8 +204,8 @@ impl Queries {
             Ok(())
         });
         'all: for predicate in predicates {
-            let (columns, order) = (columns.clone(), Order::NewestFirst);
-            let mut query = RowQuery { predicate, time, columns, limit: PAGE_ROWS, order };
+            let (columns, keys, order) = (columns.clone(), keys.clone(), Order::NewestFirst);
+            let mut query = RowQuery { predicate, time, columns, keys, limit: PAGE_ROWS, order };
             loop {
                 let batches = self.store.find(&query).await?;
                 let found: usize = batches.iter().map(RecordBatch::num_rows).sum();

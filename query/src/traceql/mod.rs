@@ -11,11 +11,12 @@ mod search;
 mod spans;
 mod tags;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+pub(crate) use candidates::Candidates;
 pub use metrics::{TraceqlMetrics, TraceqlSeries};
 pub use search::{FoundSet, FoundSpan, FoundTrace, TraceqlFound, TraceqlSearch};
 pub use tags::{Tag, TagScope, TagValue, TagValues, TagsQuery};
@@ -31,6 +32,21 @@ pub struct Bounds {
     pub spans: usize,
 }
 
+impl Bounds {
+    /// What was reached, in words; `None` where nothing was.
+    pub(crate) fn reached(&self, began: Instant, traces: usize, spans: usize) -> Option<String> {
+        if traces >= self.traces {
+            Some(format!("{traces} traces were looked at"))
+        } else if spans >= self.spans {
+            Some(format!("{spans} spans were looked at"))
+        } else if began.elapsed() >= self.time {
+            Some(format!("{} s have passed", self.time.as_secs_f32()))
+        } else {
+            None
+        }
+    }
+}
+
 /// One end of a connection, as it is shown.
 pub fn endpoint(address: &str, port: Option<u16>) -> String {
     match port {
@@ -41,7 +57,7 @@ pub fn endpoint(address: &str, port: Option<u16>) -> String {
 }
 
 /// A time for people.
-fn moment(unix_nano: i64) -> String {
+pub(crate) fn moment(unix_nano: i64) -> String {
     let time = OffsetDateTime::from_unix_timestamp(unix_nano.div_euclid(1_000_000_000));
     let text = time.ok().and_then(|time| time.format(&Rfc3339).ok());
     text.unwrap_or_else(|| unix_nano.to_string())

@@ -139,17 +139,8 @@ impl Queries {
             if answer.traces.len() >= search.limit || part.len() < count {
                 break;
             }
-            let Bounds { time, traces, spans } = search.bounds;
-            let reached = if answer.examined_traces >= traces {
-                Some(format!("{traces} traces were looked at"))
-            } else if answer.examined_spans >= spans {
-                Some(format!("{} spans were looked at", answer.examined_spans))
-            } else if began.elapsed() >= time {
-                Some(format!("{} s have passed", time.as_secs_f32()))
-            } else {
-                None
-            };
-            if let Some(reached) = reached {
+            let (traces, spans) = (answer.examined_traces, answer.examined_spans);
+            if let Some(reached) = search.bounds.reached(began, traces, spans) {
                 answer.stopped = Some(format!(
                     "the search stopped when {reached}: it looked at {} traces back to {}; choose \
                      a shorter time, or ask for a service, a name or an attribute as well",

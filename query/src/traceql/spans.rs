@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::tags::TagScope;
 use ahash::AHashMap;
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeBinaryArray, Float32Array, Int64Array, ListArray, MapArray,
@@ -15,15 +16,16 @@ use spanwise_assemble::{Row, Trace as Tree};
 use spanwise_model::schema::column;
 use spanwise_model::{AttributeRef, Capture, ModelError, Texts};
 use spanwise_store::Outline;
+use spanwise_traceql::Value;
 use spanwise_traceql::ast::{Attribute, Field, Intrinsic, Kind, Scope, Status};
 use spanwise_traceql::trace::{
     AttributeValue, Attributes, Event, Instrumentation, Link, Span, Trace,
 };
 
 /// How attributes of the instrumentation scope begin among the span's own.
-const OF_SCOPE: &str = "otel.scope.";
+pub(super) const OF_SCOPE: &str = "otel.scope.";
 /// What was said of the status, where the column has something better.
-const STATUS_DESCRIPTION: &str = "otel.status_description";
+pub(super) const STATUS_DESCRIPTION: &str = "otel.status_description";
 /// How attributes begin that say what Spanwise found out about the span.
 const OF_SPANWISE: &str = "spanwise.";
 /// Attributes that are made from columns, so that the store does not know them as such.
@@ -34,7 +36,7 @@ pub(super) const MADE: [&str; 5] = [
     "spanwise.evidence",
     "spanwise.server",
 ];
-const SERVICE: &str = "service.name";
+pub(super) const SERVICE: &str = "service.name";
 
 /// What of spans a query looks at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,12 +51,21 @@ pub(super) struct Looked {
     message: bool,
     /// What is made from columns.
     made: bool,
+    /// Ids of parents.
+    parents: bool,
+    /// The names of all attributes; whether also of those that the store knows without rows.
+    names: Option<bool>,
 }
 
 impl Looked {
     /// At everything.
     pub(super) fn at_all() -> Self {
         Self { all: true, ..Self::default() }
+    }
+
+    /// Also at the names of attributes; at all, or only where the store does not know them.
+    pub(super) fn with_names(self, all: bool) -> Self {
+        Self { names: Some(all), ..self }
     }
 
     /// At these fields.
@@ -94,7 +105,13 @@ impl Looked {
                 Intrinsic::LinkTraceId | Intrinsic::LinkSpanId => self.links = true,
                 Intrinsic::InstrumentationName => key(format!("{OF_SCOPE}name")),
                 Intrinsic::InstrumentationVersion => key(format!("{OF_SCOPE}version")),
-                _ => {}
+                Intrinsic::Name
+                | Intrinsic::Duration
+                | Intrinsic::Status
+                | Intrinsic::Kind
+                | Intrinsic::SpanId
+                | Intrinsic::TraceId => {}
+                _ => self.parents = true,
             },
         }
     }
@@ -117,9 +134,7 @@ impl Looked {
         }
         let mut columns = vec![
             column::SPAN_ID,
-            column::PARENT_SPAN_ID,
             column::ASSEMBLED_TRACE_ID,
-            column::ASSEMBLED_PARENT,
             column::START_UNIX_NANO,
             column::DURATION_NANO,
             column::SERVICE,
@@ -127,8 +142,11 @@ impl Looked {
             column::KIND,
             column::STATUS,
         ];
-        if !self.keys.is_empty() {
+        if self.has_attributes() {
             columns.push(column::ATTRIBUTES);
+        }
+        if self.parents {
+            columns.extend([column::PARENT_SPAN_ID, column::ASSEMBLED_PARENT]);
         }
         columns.extend(self.more_columns());
         columns
@@ -145,19 +163,42 @@ impl Looked {
             column::SERVER_PORT,
         ];
         [
-            (self.resource, &[column::RESOURCE][..]),
-            (self.events, &[column::EVENTS]),
-            (self.links, &[column::LINKS]),
+            (self.has_resource(), &[column::RESOURCE][..]),
+            (self.has_events(), &[column::EVENTS]),
+            (self.has_links(), &[column::LINKS]),
             (self.message, &[column::ERROR]),
-            (self.made, made),
+            (self.has_made(), made),
         ]
         .into_iter()
         .filter(|(needed, _)| *needed)
         .flat_map(|(_, columns)| columns.iter().copied())
     }
 
-    fn has_key(&self, key: &str) -> bool {
-        self.all || self.keys.contains(key)
+    /// Of the rows' own attributes, the keys to read; `None` for all.
+    pub(super) fn keys(&self) -> Option<Vec<String>> {
+        (!self.all && self.names != Some(true)).then(|| self.keys.iter().cloned().collect())
+    }
+
+    // Which columns are read.
+
+    fn has_attributes(&self) -> bool {
+        self.all || !self.keys.is_empty() || self.names == Some(true)
+    }
+
+    fn has_resource(&self) -> bool {
+        self.all || self.resource || self.names == Some(true)
+    }
+
+    const fn has_events(&self) -> bool {
+        self.all || self.events || self.names.is_some()
+    }
+
+    const fn has_links(&self) -> bool {
+        self.all || self.links || self.names.is_some()
+    }
+
+    const fn has_made(&self) -> bool {
+        self.all || self.made || self.names.is_some()
     }
 }
 
@@ -238,12 +279,11 @@ impl<'a> SpanReader<'a> {
             array.ok_or(wrong(name))
         };
         let texts = |name| Texts::of(batch, name);
-        let has = |needed: bool| needed || looked.all;
         let list = |name: &'static str| {
             let lists = batch.column_by_name(name)?.as_list_opt::<i32>()?;
             Some((lists, lists.values().as_struct_opt()?))
         };
-        let maps = has(!looked.keys.is_empty()).then(|| {
+        let maps = looked.has_attributes().then(|| {
             let maps = batch.column_by_name(column::ATTRIBUTES).and_then(|it| it.as_map_opt());
             maps.and_then(Maps::of).ok_or(wrong(column::ATTRIBUTES))
         });
@@ -276,12 +316,12 @@ impl<'a> SpanReader<'a> {
             services: texts(column::SERVICE)?,
             kinds: texts(column::KIND)?,
             statuses: texts(column::STATUS)?,
-            errors: has(looked.message).then(|| texts(column::ERROR)).transpose()?,
-            resources: has(looked.resource).then(|| texts(column::RESOURCE)).transpose()?,
+            errors: (looked.all || looked.message).then(|| texts(column::ERROR)).transpose()?,
+            resources: looked.has_resource().then(|| texts(column::RESOURCE)).transpose()?,
             maps: maps.transpose()?,
-            events: if has(looked.events) { list(column::EVENTS) } else { None },
-            links: if has(looked.links) { list(column::LINKS) } else { None },
-            made: has(looked.made).then(made).transpose()?,
+            events: if looked.has_events() { list(column::EVENTS) } else { None },
+            links: if looked.has_links() { list(column::LINKS) } else { None },
+            made: looked.has_made().then(made).transpose()?,
             known: AHashMap::new(),
             no_scope: Arc::default(),
         })
@@ -312,6 +352,39 @@ impl<'a> SpanReader<'a> {
         Trace { id: trace_id, spans: vec![self.span(row, span_id, parent, None)] }
     }
 
+    /// Gives the names of a row's attributes. Those of a resource are given once.
+    pub(super) fn names(&mut self, row: usize, mut give: impl FnMut(TagScope, &str)) {
+        if self.looked.names == Some(true) {
+            for (key, value) in self.maps.into_iter().flat_map(|maps| maps.entries(row)) {
+                if let (scope, Some(name)) = TagScope::of_own(key)
+                    && !is_empty(value)
+                {
+                    give(scope, name);
+                }
+            }
+            let known = self.known.len();
+            let resource = self.resource(row);
+            if self.known.len() > known {
+                resource.iter().for_each(|(name, _)| give(TagScope::Resource, name));
+            }
+        }
+        if let Some(made) = &self.made {
+            let mut attributes = Attributes::new();
+            made.add(row, None, &mut attributes);
+            attributes.iter().for_each(|(name, _)| give(TagScope::Span, name));
+        }
+        let nested = [(TagScope::Event, self.events), (TagScope::Link, self.links)];
+        for (scope, lists) in nested {
+            let Some((lists, items)) = lists else { continue };
+            let Some(maps) = maps_of(items) else { continue };
+            for (key, value) in items_of(lists, row).flat_map(|item| maps.entries(item)) {
+                if !is_empty(value) {
+                    give(scope, key);
+                }
+            }
+        }
+    }
+
     /// A row as a span with this id below this parent; why it is there, where that is known
     /// better than from the row.
     fn span(
@@ -325,7 +398,7 @@ impl<'a> SpanReader<'a> {
         let mut scope: Option<Instrumentation> = None;
         let mut message = self.errors.as_ref().and_then(|errors| errors.get(row));
         for (key, value) in self.maps.into_iter().flat_map(|maps| maps.entries(row)) {
-            if !self.looked.has_key(key) {
+            if !self.looked.all && !self.looked.keys.contains(key) {
                 continue;
             }
             match (key.strip_prefix(OF_SCOPE), value) {
@@ -345,7 +418,7 @@ impl<'a> SpanReader<'a> {
                 (None, value) => attributes.push((key.to_owned(), value_of(value))),
             }
         }
-        if let Some(made) = &self.made {
+        if let Some(made) = self.made.as_ref().filter(|_| self.looked.all || self.looked.made) {
             made.add(row, found, &mut attributes);
         }
         Span {
@@ -358,8 +431,12 @@ impl<'a> SpanReader<'a> {
             start_unix_nanos: self.starts.value(row).max(0).cast_unsigned(),
             duration_nanos: self.durations.value(row).max(0).cast_unsigned(),
             attributes,
-            events: self.events(row),
-            links: self.links(row),
+            events: if self.looked.all || self.looked.events {
+                self.events(row)
+            } else {
+                Vec::new()
+            },
+            links: if self.looked.all || self.looked.links { self.links(row) } else { Vec::new() },
             resource: self.resource(row),
             instrumentation: scope.map_or_else(|| Arc::clone(&self.no_scope), Arc::new),
         }
@@ -538,6 +615,22 @@ fn value_of(value: AttributeRef<'_>) -> AttributeValue {
             Err(_) => AttributeValue::String(text.to_owned()),
         },
     }
+}
+
+/// A text, a number or a flag as a value; `None` for others.
+pub(super) fn single_value(value: AttributeRef<'_>) -> Option<Value<'_>> {
+    Some(match value {
+        AttributeRef::String(text) => Value::String(text.into()),
+        AttributeRef::Int(number) => Value::Int(number),
+        AttributeRef::Double(number) => Value::Float(number),
+        AttributeRef::Bool(flag) => Value::Bool(flag),
+        AttributeRef::Bytes(_) | AttributeRef::Json(_) => return None,
+    })
+}
+
+/// Whether it is a value of no type, which is no attribute.
+fn is_empty(value: AttributeRef<'_>) -> bool {
+    matches!(value, AttributeRef::Json(text) if text.trim() == "null")
 }
 
 fn value_of_json(json: Json) -> AttributeValue {

@@ -4,14 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::array::RecordBatch;
-use spanwise_store::{Order, Predicate, Query as RowQuery, TimeRange};
-use spanwise_traceql::ast::{Field, Intrinsic};
-use spanwise_traceql::trace::{AttributeValue, Attributes, TraceView};
+use spanwise_model::AttributeRef;
+use spanwise_store::{
+    AttributeNames, AttributeValues, Order, Predicate, Query as RowQuery, TimeRange,
+};
+use spanwise_traceql::ast::{Attribute, Field, Intrinsic, Scope};
+use spanwise_traceql::trace::TraceView;
 use spanwise_traceql::{Condition, Value};
 
 use super::plan;
 use super::search::EVALUATING;
-use super::spans::{Looked, SpanReader};
+use super::spans::{self, Looked, MADE, OF_SCOPE, SERVICE, STATUS_DESCRIPTION, SpanReader};
 use crate::{Queries, QueryError, on_blocking_thread};
 
 /// Spans that are looked at.
@@ -39,6 +42,20 @@ pub enum TagScope {
     Event,
     Link,
     Instrumentation,
+}
+
+impl TagScope {
+    /// Where an attribute is that is stored with the row, and its name there; `None` for what is
+    /// an intrinsic.
+    pub(super) fn of_own(key: &str) -> (Self, Option<&str>) {
+        match key.strip_prefix(OF_SCOPE) {
+            Some(name) => {
+                let is_intrinsic = matches!(name, "name" | "version");
+                (Self::Instrumentation, (!is_intrinsic).then_some(name))
+            }
+            None => (Self::Span, (key != STATUS_DESCRIPTION).then_some(key)),
+        }
+    }
 }
 
 /// The name of an attribute.
@@ -74,35 +91,33 @@ impl Queries {
     /// # Errors
     /// Where the store cannot answer.
     pub async fn traceql_tags(&self, query: &TagsQuery) -> Result<Vec<Tag>, QueryError> {
-        let looked = Looked::at_all();
+        // Of all spans together, the store knows most names.
+        let known = match &query.condition {
+            Condition::Always => self.store.attribute_names(query.time).await?,
+            _ => None,
+        };
+        let looked = match known {
+            Some(_) => Looked::at([]).with_names(false),
+            None => Looked::at(query.condition.fields()).with_names(true),
+        };
         let condition = query.condition.clone();
         let batches = self.newest_rows(query, &looked, None).await?;
         let limit = query.limit;
         on_blocking_thread(EVALUATING, move || {
-            let mut tags: BTreeMap<TagScope, BTreeSet<String>> = BTreeMap::new();
-            each_row(&batches, &looked, &condition, |view| {
-                let span = &view.trace().spans[0];
-                let mut add = |scope, attributes: &Attributes| {
-                    let known = tags.entry(scope).or_default();
-                    for (name, value) in attributes {
-                        if *value != AttributeValue::Empty
-                            && !known.contains(name)
-                            && known.len() < limit
-                        {
-                            known.insert(name.clone());
-                        }
+            let mut tags = Tags { names: BTreeMap::new(), limit };
+            known.into_iter().for_each(|known| tags.add_known(known));
+            for batch in &batches {
+                let mut reader = SpanReader::new(batch, &looked)?;
+                for row in 0..reader.len() {
+                    if holds(&mut reader, row, &condition) {
+                        reader.names(row, |scope, name| tags.add(scope, name));
                     }
-                };
-                add(TagScope::Span, &span.attributes);
-                add(TagScope::Resource, &span.resource);
-                add(TagScope::Instrumentation, &span.instrumentation.attributes);
-                span.events.iter().for_each(|event| add(TagScope::Event, &event.attributes));
-                span.links.iter().for_each(|link| add(TagScope::Link, &link.attributes));
-            })?;
+                }
+            }
             let of_scope = |(scope, names): (TagScope, BTreeSet<String>)| {
                 names.into_iter().map(move |name| Tag { scope, name })
             };
-            Ok(tags.into_iter().flat_map(of_scope).collect())
+            Ok(tags.names.into_iter().flat_map(of_scope).collect())
         })
         .await?
     }
@@ -127,6 +142,9 @@ impl Queries {
                 examined_spans: 0,
             });
         }
+        if let Some(values) = self.known_values(field, query).await? {
+            return Ok(values);
+        }
         let looked = Looked::at(query.condition.fields().into_iter().chain([field]));
         let condition = query.condition.clone();
         let batches = self.newest_rows(query, &looked, Some(field)).await?;
@@ -147,6 +165,41 @@ impl Queries {
             })
         })
         .await?
+    }
+
+    /// The values of an attribute where the store knows them all without rows.
+    async fn known_values(
+        &self,
+        field: &Field,
+        query: &TagsQuery,
+    ) -> Result<Option<TagValues>, QueryError> {
+        let Field::Attribute(Attribute { parent: false, scope, name }) = field else {
+            return Ok(None);
+        };
+        let is_made = MADE.contains(&name.as_str()) || name == SERVICE;
+        if query.condition != Condition::Always || is_made {
+            return Ok(None);
+        }
+        let (of_spans, of_resources) = match scope {
+            Scope::Any => (true, true),
+            Scope::Span => (true, false),
+            Scope::Resource => (false, true),
+            _ => return Ok(None),
+        };
+        let known = self.store.attribute_values(name, query.time).await?;
+        let Some(AttributeValues { own, resources }) = known else { return Ok(None) };
+        let values = [(of_spans, own), (of_resources, resources)];
+        let values = values.into_iter().filter(|(asked, _)| *asked).flat_map(|(_, all)| all);
+        let values: BTreeSet<TagValue> = values
+            .filter(|(_, text)| text.len() <= MAX_VALUE_BYTES)
+            .filter_map(|(number, text)| {
+                tag_value(&spans::single_value(AttributeRef::from_parts(number, &text))?)
+            })
+            .collect();
+        Ok(Some(TagValues {
+            values: values.into_iter().take(query.limit).collect(),
+            examined_spans: 0,
+        }))
     }
 
     /// The newest rows that may satisfy the condition and may have the field.
@@ -170,6 +223,7 @@ impl Queries {
                 predicate: Predicate { assembled: false, ..predicate },
                 time: query.time,
                 columns,
+                keys: looked.keys(),
                 limit: ROWS,
                 order,
             };
@@ -177,6 +231,34 @@ impl Queries {
         }
         Ok(batches)
     }
+}
+
+/// Names that were found, of each scope as many as are asked for.
+struct Tags {
+    names: BTreeMap<TagScope, BTreeSet<String>>,
+    limit: usize,
+}
+
+impl Tags {
+    fn add(&mut self, scope: TagScope, name: &str) {
+        let known = self.names.entry(scope).or_default();
+        if known.len() < self.limit && !known.contains(name) {
+            known.insert(name.to_owned());
+        }
+    }
+
+    fn add_known(&mut self, known: AttributeNames) {
+        for name in &known.own {
+            let (scope, name) = TagScope::of_own(name);
+            name.into_iter().for_each(|name| self.add(scope, name));
+        }
+        known.resources.iter().for_each(|name| self.add(TagScope::Resource, name));
+    }
+}
+
+/// Whether a row satisfies the condition.
+fn holds(reader: &mut SpanReader<'_>, row: usize, condition: &Condition) -> bool {
+    *condition == Condition::Always || condition.holds(&TraceView::new(&reader.alone(row)), 0)
 }
 
 /// Gives each row that satisfies the condition.
@@ -191,7 +273,7 @@ fn each_row(
         for row in 0..reader.len() {
             let trace = reader.alone(row);
             let view = TraceView::new(&trace);
-            if condition.holds(&view, 0) {
+            if *condition == Condition::Always || condition.holds(&view, 0) {
                 give(&view);
             }
         }

@@ -287,6 +287,7 @@ pub(super) fn has_any(keys: &[Key]) -> Vec<String> {
         Key::XRequestId(id) => Some(literal::text(id)),
         _ => None,
     }));
+    kinds.extend(messages(keys));
     let no_earlier = |kind: usize| {
         let earlier = kinds[..kind].iter();
         earlier.map(|earlier| format!(" AND ifNull({earlier}, 0) = 0")).collect::<String>()
@@ -307,6 +308,20 @@ fn hops(keys: &[Key]) -> Option<String> {
     (!requests.is_empty()).then(|| {
         let (request, response) = (column::REQUEST_TCP_SEQ, column::RESPONSE_TCP_SEQ);
         format!("({request} IN ({requests}) AND ({request}, {response}) IN ({pairs}))")
+    })
+}
+
+fn messages(keys: &[Key]) -> Option<String> {
+    let messages: Vec<String> = keys
+        .iter()
+        .filter_map(|key| match key {
+            Key::Message(message) => Some(literal::text(message)),
+            _ => None,
+        })
+        .collect();
+    let column = column::LOGICAL_KEY;
+    (!messages.is_empty()).then(|| {
+        format!("hasAny(splitByChar(' ', ifNull({column}, '')), [{}])", messages.join(","))
     })
 }
 
@@ -364,6 +379,7 @@ mod tests {
             Key::TcpSequences(1, 2),
             Key::TcpSequences(3, 4),
             Key::XRequestId("o'clock".to_owned()),
+            Key::Message(">task:1".to_owned()),
         ];
         let all = [
             in_range(time),

@@ -1,7 +1,7 @@
 //! How many rows there are, of each kind and in each interval.
 
 use ahash::AHashMap;
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use arrow::error::ArrowError;
@@ -19,8 +19,11 @@ pub struct Counting {
     pub columns: Vec<&'static str>,
     /// When they started; both ends are given.
     pub time: TimeRange,
-    /// Length of the intervals, of which the first begins with the time.
+    /// Length of the intervals, of which the first begins with the time; of one for all where only
+    /// presence is asked for.
     pub step_nano: i64,
+    /// Whether it need only be known that there are such rows: counts may be too low, but not 0.
+    pub only_presence: bool,
 }
 
 /// Rows with the same words.
@@ -32,9 +35,51 @@ pub struct RowCounts {
     pub intervals: Vec<u64>,
 }
 
+/// All rows with the same words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowTotal {
+    /// The words, in the order of the columns.
+    pub words: Vec<String>,
+    /// How many rows there are.
+    pub rows: u64,
+    /// The latest start.
+    pub last_start_unix_nano: i64,
+}
+
+impl RowTotal {
+    /// The columns of which totals can be had.
+    pub const COLUMNS: [&'static str; 5] =
+        [column::SERVICE, column::CAPTURE, column::STATUS, column::OPERATION, column::KIND];
+
+    /// A statement in SQL for totals, for stores that count so.
+    pub(super) fn statement(columns: &[&'static str]) -> String {
+        let start = column::START_UNIX_NANO;
+        let words = columns.join(", ");
+        format!(
+            "SELECT {words}, CAST(max({start}) AS BIGINT) AS latest, count(*) AS n FROM spans \
+             GROUP BY {words}"
+        )
+    }
+
+    /// What the [statement](Self::statement) gave.
+    pub(super) fn read(batch: &RecordBatch, columns: usize) -> Result<Vec<Self>, StoreError> {
+        let words = Words::of(batch, columns)?;
+        let (latest, rows) = (words.numbers(columns)?, words.numbers(columns + 1)?);
+        let total = |row: usize| Self {
+            words: words.of_row(row),
+            rows: rows.value(row).max(0).cast_unsigned(),
+            last_start_unix_nano: latest.value(row),
+        };
+        Ok((0..batch.num_rows()).map(total).collect())
+    }
+}
+
 impl Counting {
     /// Number of intervals.
     pub(crate) fn intervals(&self) -> usize {
+        if self.only_presence {
+            return 1;
+        }
         let TimeRange { from_unix_nano, to_unix_nano } = self.time;
         let length = i128::from(to_unix_nano) - i128::from(from_unix_nano);
         let step = i128::from(self.step_nano.max(1));
@@ -43,6 +88,9 @@ impl Counting {
 
     /// The interval of a start that is in the time.
     pub(crate) const fn interval(&self, start_unix_nano: i64) -> usize {
+        if self.only_presence {
+            return 0;
+        }
         let since = start_unix_nano.wrapping_sub(self.time.from_unix_nano).cast_unsigned();
         (since / self.step_nano.cast_unsigned()) as usize
     }
@@ -61,9 +109,12 @@ impl Counting {
         let TimeRange { from_unix_nano: from, to_unix_nano: to } = self.time;
         let words: String = self.columns.iter().map(|column| format!("{column}, ")).collect();
         let (start, step) = (column::START_UNIX_NANO, self.step_nano);
+        let place = match self.only_presence {
+            true => "0".to_owned(),
+            false => format!("floor(({start} - {from}) / {step})"),
+        };
         format!(
-            "SELECT {words}CAST(floor(({start} - {from}) / {step}) AS BIGINT) AS place, \
-             count(*) AS n FROM spans WHERE {start} >= {from} AND {start} < {to} \
+            "SELECT {words}CAST({place} AS BIGINT) AS place, count(*) AS n FROM spans WHERE {start} >= {from} AND {start} < {to} \
              GROUP BY {words}place"
         )
     }
@@ -97,29 +148,11 @@ impl Counts {
 
     /// What the [statement](Counting::statement) gave.
     pub(super) fn add(&mut self, batch: &RecordBatch, columns: usize) -> Result<(), StoreError> {
-        let cast_to = |place: usize, to: &DataType| -> Result<_, ArrowError> {
-            let column = batch.columns().get(place);
-            let missing = || ArrowError::SchemaError("a count lacks a column".to_owned());
-            cast(column.ok_or_else(missing)?, to)
-        };
-        let failed = |source: ArrowError| StoreError::Engine {
-            context: "cannot read counts".to_owned(),
-            source: Box::new(source),
-        };
-        let words = (0..columns).map(|place| cast_to(place, &DataType::Utf8));
-        let words = words.collect::<Result<Vec<_>, _>>().map_err(failed)?;
-        let places = cast_to(columns, &DataType::Int64).map_err(failed)?;
-        let counts = cast_to(columns + 1, &DataType::Int64).map_err(failed)?;
-        let (places, counts) =
-            (places.as_primitive::<Int64Type>(), counts.as_primitive::<Int64Type>());
+        let words = Words::of(batch, columns)?;
+        let (places, counts) = (words.numbers(columns)?, words.numbers(columns + 1)?);
         for row in 0..batch.num_rows() {
-            let word = |words: &arrow::array::ArrayRef| {
-                let words = words.as_string::<i32>();
-                if words.is_null(row) { String::new() } else { words.value(row).to_owned() }
-            };
             let place = usize::try_from(places.value(row)).unwrap_or(usize::MAX);
-            let counted = self.of(words.iter().map(word).collect())?.get_mut(place);
-            if let Some(counted) = counted {
+            if let Some(counted) = self.of(words.of_row(row))?.get_mut(place) {
                 *counted += counts.value(row).max(0).cast_unsigned();
             }
         }
@@ -130,4 +163,38 @@ impl Counts {
         let kinds = self.kinds.into_iter();
         kinds.map(|(words, intervals)| RowCounts { words, intervals }).collect()
     }
+}
+
+/// The first columns of what a statement gave, as texts.
+struct Words<'a> {
+    batch: &'a RecordBatch,
+    words: Vec<ArrayRef>,
+}
+
+impl<'a> Words<'a> {
+    fn of(batch: &'a RecordBatch, columns: usize) -> Result<Self, StoreError> {
+        let words = (0..columns).map(|place| cast_to(batch, place, &DataType::Utf8));
+        Ok(Self { batch, words: words.collect::<Result<_, _>>()? })
+    }
+
+    fn of_row(&self, row: usize) -> Vec<String> {
+        let word = |words: &ArrayRef| {
+            let words = words.as_string::<i32>();
+            if words.is_null(row) { String::new() } else { words.value(row).to_owned() }
+        };
+        self.words.iter().map(word).collect()
+    }
+
+    fn numbers(&self, place: usize) -> Result<Int64Array, StoreError> {
+        Ok(cast_to(self.batch, place, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+    }
+}
+
+fn cast_to(batch: &RecordBatch, place: usize, to: &DataType) -> Result<ArrayRef, StoreError> {
+    let missing = || ArrowError::SchemaError("a count lacks a column".to_owned());
+    let column = batch.columns().get(place).ok_or_else(missing);
+    column.and_then(|column| cast(column, to)).map_err(|source| StoreError::Engine {
+        context: "cannot read counts".to_owned(),
+        source: Box::new(source),
+    })
 }

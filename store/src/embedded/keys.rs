@@ -22,6 +22,7 @@ enum Kind {
     Hop,
     RequestId,
     Attribute,
+    Message,
 }
 
 // The hash function is part of the file format. It must never change, unless files record which one
@@ -90,6 +91,9 @@ pub(super) fn hash_text(text: &str) -> u64 {
     hash(Kind::RequestId, text.as_bytes())
 }
 
+/// Messages of one row that are keys.
+const MAX_MESSAGES: usize = 16;
+
 fn hop_bytes(request: u32, response: u32) -> [u8; 8] {
     (u64::from(request) << 32 | u64::from(response)).to_be_bytes()
 }
@@ -102,6 +106,7 @@ pub(super) fn hash_key(key: &Key) -> u64 {
         Key::Fragment(id) => hash(Kind::Fragment, &id.to_be_bytes()),
         Key::TcpSequences(request, response) => hash(Kind::Hop, &hop_bytes(*request, *response)),
         Key::XRequestId(id) => hash(Kind::RequestId, id.as_bytes()),
+        Key::Message(message) => hash(Kind::Message, message.as_bytes()),
     }
 }
 
@@ -114,6 +119,7 @@ struct Columns<'a> {
     requests: Option<&'a UInt32Array>,
     responses: Option<&'a UInt32Array>,
     request_ids: Option<&'a StringArray>,
+    logical_keys: Option<&'a StringArray>,
 }
 
 impl<'a> Columns<'a> {
@@ -131,6 +137,8 @@ impl<'a> Columns<'a> {
             requests: number(column::REQUEST_TCP_SEQ),
             responses: number(column::RESPONSE_TCP_SEQ),
             request_ids: text(column::X_REQUEST_ID),
+            logical_keys: text(column::LOGICAL_KEY)
+                .filter(|array| array.null_count() < array.len()),
         }
     }
 
@@ -138,6 +146,12 @@ impl<'a> Columns<'a> {
         let request = self.requests.filter(|array| array.is_valid(row))?;
         let response = self.responses.filter(|array| array.is_valid(row))?;
         Some((request.value(row), response.value(row)))
+    }
+
+    /// The messages that a row sent or received.
+    fn messages(&self, row: usize) -> impl Iterator<Item = &'a str> {
+        let keys = self.logical_keys.filter(|array| array.is_valid(row));
+        keys.into_iter().flat_map(move |array| array.value(row).split(' ').take(MAX_MESSAGES))
     }
 }
 
@@ -183,6 +197,9 @@ pub(super) fn each_key(batch: &RecordBatch, mut tell: impl FnMut(usize, u64)) {
         if let Some(ids) = columns.request_ids.filter(|array| array.is_valid(row)) {
             tell(row, hash(Kind::RequestId, ids.value(row).as_bytes()));
         }
+        for message in columns.messages(row) {
+            tell(row, hash(Kind::Message, message.as_bytes()));
+        }
     }
 }
 
@@ -197,10 +214,13 @@ pub(super) fn key_count(batch: &RecordBatch) -> usize {
         + some(columns.fragments.map(|array| array as _))
         + some(columns.requests.map(|array| array as _))
         + some(columns.request_ids.map(|array| array as _))
+        + (0..columns.logical_keys.map_or(0, |array| array.len()))
+            .map(|row| columns.messages(row).count())
+            .sum::<usize>()
 }
 
 /// The key columns and the start.
-pub(super) const COLUMNS: [&str; 8] = [
+pub(super) const COLUMNS: [&str; 9] = [
     column::START_UNIX_NANO,
     column::ASSEMBLED_TRACE_ID,
     column::TRACE_ID,
@@ -209,6 +229,7 @@ pub(super) const COLUMNS: [&str; 8] = [
     column::REQUEST_TCP_SEQ,
     column::RESPONSE_TCP_SEQ,
     column::X_REQUEST_ID,
+    column::LOGICAL_KEY,
 ];
 
 /// A set of keys that are looked up together.
@@ -220,6 +241,7 @@ pub(super) struct KeySet {
     pub(super) fragments: AHashSet<u64>,
     pub(super) hops: AHashSet<(u32, u32)>,
     pub(super) request_ids: AHashSet<String>,
+    pub(super) messages: AHashSet<String>,
 }
 
 impl KeySet {
@@ -233,6 +255,7 @@ impl KeySet {
                 Key::Fragment(id) => set.fragments.insert(*id),
                 Key::TcpSequences(request, response) => set.hops.insert((*request, *response)),
                 Key::XRequestId(id) => set.request_ids.insert(id.clone()),
+                Key::Message(message) => set.messages.insert(message.clone()),
             };
         }
         set
@@ -253,7 +276,8 @@ impl KeySet {
         let fragments = self.fragments.iter().map(|id| hash(Kind::Fragment, &id.to_be_bytes()));
         let hops = self.hops.iter().map(|hop| hash(Kind::Hop, &hop_bytes(hop.0, hop.1)));
         let ids = self.request_ids.iter().map(|id| hash(Kind::RequestId, id.as_bytes()));
-        spans.chain(fragments).chain(hops).chain(ids).collect()
+        let messages = self.messages.iter().map(|text| hash(Kind::Message, text.as_bytes()));
+        spans.chain(fragments).chain(hops).chain(ids).chain(messages).collect()
     }
 
     /// The columns that must be compared.
@@ -270,6 +294,7 @@ impl KeySet {
         need(!self.fragments.is_empty(), &[column::FRAGMENT_ID]);
         need(!self.hops.is_empty(), &[column::REQUEST_TCP_SEQ, column::RESPONSE_TCP_SEQ]);
         need(!self.request_ids.is_empty(), &[column::X_REQUEST_ID]);
+        need(!self.messages.is_empty(), &[column::LOGICAL_KEY]);
         columns
     }
 
@@ -295,6 +320,11 @@ impl KeySet {
             let has =
                 |row: &usize| array.is_valid(*row) && self.request_ids.contains(array.value(*row));
             (0..array.len()).filter(has).for_each(&mut tell);
+        }
+        if !self.messages.is_empty() {
+            let has =
+                |row: &usize| columns.messages(*row).any(|message| self.messages.contains(message));
+            (0..batch.num_rows()).filter(has).for_each(&mut tell);
         }
         found.finish()
     }

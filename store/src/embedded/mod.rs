@@ -50,8 +50,9 @@ pub use sql::{SqlWorker, run_sql_worker};
 pub(crate) use upkeep::spool::SpoolFile;
 
 use crate::contract::{
-    Appended, Counting, Deleted, Key, Origin, Outline, Query, RowCounts, Selection, SqlAnswer,
-    SqlLimits, Store, StoreError, StoreStatus, TimeRange, Unsettled,
+    Appended, AttributeNames, AttributeValues, Counting, Deleted, Key, Origin, Outline, Query,
+    RowCounts, RowTotal, Selection, SqlAnswer, SqlLimits, Store, StoreError, StoreStatus,
+    TimeRange, Unsettled,
 };
 use duplicates::identity::Identities;
 use duplicates::resent::RowsToStore;
@@ -470,6 +471,43 @@ impl Store for EmbeddedStore {
         let is_empty = counted.counts.is_empty();
         self.left_out(&counted.unreadable, is_empty)?;
         Ok(counted.counts)
+    }
+
+    async fn total_rows(
+        &self,
+        columns: &[&'static str],
+        _limits: SqlLimits,
+    ) -> Result<Vec<RowTotal>, StoreError> {
+        let snapshot = self.state.lock().snapshot(TimeRange::ALL)?;
+        let columns = columns.to_vec();
+        let total = move || search::totals::total(&snapshot, &columns);
+        let totals = blocking("counting", total).await?;
+        self.set_broken_aside(&totals.unreadable).await;
+        self.left_out(&totals.unreadable, totals.totals.is_empty())?;
+        Ok(totals.totals)
+    }
+
+    async fn attribute_names(&self, time: TimeRange) -> Result<Option<AttributeNames>, StoreError> {
+        let snapshot = self.state.lock().snapshot(time)?;
+        let names = move || Ok(search::names::names(&snapshot, time));
+        let answer = blocking("looking for names", names).await?;
+        self.set_broken_aside(&answer.unreadable).await;
+        self.left_out(&answer.unreadable, answer.found.is_none())?;
+        Ok(answer.found)
+    }
+
+    async fn attribute_values(
+        &self,
+        key: &str,
+        time: TimeRange,
+    ) -> Result<Option<AttributeValues>, StoreError> {
+        let snapshot = self.state.lock().snapshot(time)?;
+        let key = key.to_owned();
+        let values = move || Ok(search::names::values(&snapshot, &key, time));
+        let answer = blocking("looking for values", values).await?;
+        self.set_broken_aside(&answer.unreadable).await;
+        self.left_out(&answer.unreadable, answer.found.is_none())?;
+        Ok(answer.found)
     }
 
     async fn sql(&self, statement: &str, limits: SqlLimits) -> Result<SqlAnswer, StoreError> {

@@ -192,6 +192,7 @@ async fn of_cart(store: &dyn Store) -> Vec<arrow::array::RecordBatch> {
         predicate,
         time: TimeRange::ALL,
         columns: Vec::new(),
+        keys: None,
         limit: usize::MAX,
         order: Order::NewestFirst,
     };

@@ -11,7 +11,7 @@ use spanwise_model::{Evidence, Span, Status};
 use spanwise_store::embedded::EmbeddedConfig;
 use spanwise_store::{
     Appended, AttributeCondition, AttributeTest, Counting, Deleted, Key, Number, Order, Outline,
-    Predicate, Query, Selection, SqlLimits, Store, StoreError, TimeRange,
+    Predicate, Query, RowTotal, Selection, SqlLimits, Store, StoreError, TimeRange,
 };
 
 use super::clickhouse;
@@ -147,6 +147,7 @@ contract!(
     outlines_have_what_is_wanted,
     rows_are_found_by_predicate,
     rows_are_counted_by_words_and_intervals,
+    all_rows_are_counted_by_words,
     the_newest_come_first_and_no_more_than_asked,
     a_batch_that_comes_twice_is_stored_once,
     a_span_that_comes_twice_counts_once,
@@ -242,7 +243,7 @@ async fn outlines_have_what_is_wanted(place: Place) {
 
 fn query(predicate: Predicate) -> Query {
     let order = Order::NewestFirst;
-    Query { predicate, time: TimeRange::ALL, columns: Vec::new(), limit: 1000, order }
+    Query { predicate, time: TimeRange::ALL, columns: Vec::new(), keys: None, limit: 1000, order }
 }
 
 async fn rows_are_found_by_predicate(place: Place) {
@@ -351,6 +352,66 @@ async fn rows_are_found_by_predicate(place: Place) {
     .await;
 }
 
+async fn all_rows_are_counted_by_words(place: Place) {
+    // ClickHouse counts what has come to it.
+    if place == Place::Spool {
+        return;
+    }
+    let home = Home::new(place);
+    let store = home.open().await;
+    let limits = SqlLimits {
+        timeout: std::time::Duration::from_secs(20),
+        rows: 10_000,
+        memory_bytes: 64 << 20,
+    };
+    let wanted_of = |columns: &[&'static str], numbers: &mut dyn Iterator<Item = u64>| {
+        let mut wanted: std::collections::BTreeMap<Vec<String>, (u64, i64)> = Default::default();
+        for n in numbers {
+            let span = span(n);
+            let words = columns.iter().map(|column| match *column {
+                column::SERVICE => span.service.clone(),
+                column::OPERATION => span.operation.clone(),
+                column::KIND => span.kind.to_string(),
+                column::CAPTURE => span.capture.to_string(),
+                _ => span.status.to_string(),
+            });
+            let (rows, latest) = wanted.entry(words.collect()).or_insert((0, i64::MIN));
+            *rows += 1;
+            *latest = (*latest).max(span.start_unix_nano);
+        }
+        Vec::from_iter(wanted)
+    };
+    let columns = [vec![column::OPERATION, column::SERVICE], RowTotal::COLUMNS.to_vec()];
+    let mut there = 0;
+    for first in (0..60).step_by(20) {
+        append(&*store, first..first + 20).await;
+        there += 20;
+        // What is in memory counts as well as what is in files.
+        for settled in [false, true] {
+            if settled {
+                settle(place, &*store).await;
+            } else if matches!(place, Place::ClickHouse | Place::Cluster) {
+                continue;
+            }
+            for columns in &columns {
+                let mut found = store.total_rows(columns, limits).await.expect("counted");
+                found.sort_by(|one, other| one.words.cmp(&other.words));
+                let found =
+                    found.into_iter().map(|it| (it.words, (it.rows, it.last_start_unix_nano)));
+                assert_eq!(found.collect::<Vec<_>>(), wanted_of(columns, &mut (0..there)));
+            }
+        }
+    }
+    // Deleted rows do not count, also where the file was counted before.
+    let gone = span(7).service;
+    store.delete(&Selection::Service(gone.clone())).await.expect("deleted");
+    let mut found = store.total_rows(&columns[0], limits).await.expect("counted");
+    found.sort_by(|one, other| one.words.cmp(&other.words));
+    let found = found.into_iter().map(|it| (it.words, (it.rows, it.last_start_unix_nano)));
+    let left = &mut (0..there).filter(|n| span(*n).service != gone);
+    assert_eq!(found.collect::<Vec<_>>(), wanted_of(&columns[0], left));
+}
+
 async fn rows_are_counted_by_words_and_intervals(place: Place) {
     // ClickHouse counts what has come to it.
     if place == Place::Spool {
@@ -375,7 +436,12 @@ async fn rows_are_counted_by_words_and_intervals(place: Place) {
             from_unix_nano: BEGIN_UNIX_NANO + 5 * SECOND_NANO,
             to_unix_nano: BEGIN_UNIX_NANO + 50 * SECOND_NANO,
         };
-        let counting = Counting { columns: columns.clone(), time, step_nano: step * SECOND_NANO };
+        let counting = Counting {
+            columns: columns.clone(),
+            time,
+            step_nano: step * SECOND_NANO,
+            only_presence: false,
+        };
         let mut found = store.count_rows(&counting, limits).await.expect("counted");
         found.sort_by(|one, other| one.words.cmp(&other.words));
         let mut wanted: std::collections::BTreeMap<Vec<String>, Vec<u64>> = Default::default();
@@ -394,7 +460,8 @@ async fn rows_are_counted_by_words_and_intervals(place: Place) {
         assert_eq!(found, Vec::from_iter(wanted));
     }
     let time = TimeRange::ALL;
-    let counting = Counting { columns: vec![column::KIND], time, step_nano: 1 };
+    let counting =
+        Counting { columns: vec![column::KIND], time, step_nano: 1, only_presence: false };
     assert!(matches!(store.count_rows(&counting, limits).await, Err(StoreError::Limit(_))));
 }
 
@@ -409,6 +476,7 @@ async fn the_newest_come_first_and_no_more_than_asked(place: Place) {
     for limit in [0, 1, 7, 99, 100, 500] {
         let asked = Query {
             columns: vec![column::SPAN_ID, column::SERVICE],
+            keys: None,
             limit,
             ..query(Predicate::default())
         };

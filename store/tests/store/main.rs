@@ -7,6 +7,7 @@ mod files;
 mod kill;
 mod kit;
 mod memory;
+mod names;
 mod remote;
 mod sql;
 mod support;

@@ -10,7 +10,7 @@ use spanwise_model::{
     RowRef, Span, SpanBatch, SpanBatchBuilder, SpanId, SpanRows, Status, TraceId,
 };
 use spanwise_store::embedded::{EmbeddedConfig, EmbeddedStore, ObjectStorageConfig, SqlWorker};
-use spanwise_store::{Appended, Origin, Store, StoreStatus, TimeRange};
+use spanwise_store::{Appended, Origin, Store, StoreError, StoreStatus, TimeRange};
 
 /// 2026-01-01T00:00:00Z.
 pub(crate) const BEGIN_UNIX_NANO: i64 = 1_767_225_600_000_000_000;
@@ -162,6 +162,7 @@ pub(crate) async fn everything(store: &dyn Store) -> Vec<RecordBatch> {
         predicate: spanwise_store::Predicate::default(),
         time: TimeRange::ALL,
         columns: Vec::new(),
+        keys: None,
         limit: usize::MAX,
         order: spanwise_store::Order::NewestFirst,
     };
@@ -212,8 +213,20 @@ pub(crate) fn in_bucket(directory: &Path, url: &str) -> EmbeddedConfig {
     EmbeddedConfig { object_storage: Some(object_storage), ..in_files(directory) }
 }
 
+/// Opens a store. The one before it may be under way to let go of its directory: its last owner
+/// was counted out before its files are closed.
 pub(crate) async fn open(config: EmbeddedConfig) -> Arc<EmbeddedStore> {
-    EmbeddedStore::open(config).await.expect("the store opens")
+    let begin = Instant::now();
+    loop {
+        match EmbeddedStore::open(config.clone()).await {
+            Err(StoreError::Invalid(why))
+                if why.contains("in use") && begin.elapsed() < Duration::from_secs(5) =>
+            {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            opened => return opened.expect("the store opens"),
+        }
+    }
 }
 
 /// Drops a store without closing it, as a kill would, after its background work has ended.

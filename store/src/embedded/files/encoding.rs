@@ -81,6 +81,7 @@ pub(crate) fn of_spans(layout: &Layout, distinct: &[Own]) -> WriterProperties {
         column::REQUEST_TCP_SEQ,
         column::RESPONSE_TCP_SEQ,
         column::X_REQUEST_ID,
+        column::LOGICAL_KEY,
     ] {
         builder = builder.set_column_dictionary_enabled(path(name), false);
     }

@@ -30,12 +30,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use arrow::buffer::BooleanBuffer;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::file::metadata::PageIndexPolicy;
 use parquet::file::statistics::Statistics;
 use spanwise_model::schema::column;
 
+use crate::contract::RowTotal;
 use crate::embedded::duplicates::origins::TakenRanges;
 use crate::embedded::keys::{is_past, oldest as oldest_of};
 use crate::embedded::remote::RemoteFile;
@@ -99,6 +100,7 @@ pub(crate) struct SpanFile {
     remote: OnceLock<Arc<RemoteFile>>,
     /// Rows that were deleted after the file was written.
     gone: RwLock<Option<Arc<Gone>>>,
+    totals: Mutex<Option<Arc<FileTotals>>>,
     doomed: AtomicBool,
     /// Whether another file replaced it under the same name.
     superseded: AtomicBool,
@@ -110,6 +112,14 @@ pub(crate) struct Gone {
     /// One bit for each row, set if the row is deleted.
     pub(crate) rows: BooleanBuffer,
     pub(crate) count: u64,
+}
+
+/// What a file has of each kind of row, by all of [`RowTotal::COLUMNS`].
+#[derive(Debug)]
+pub(crate) struct FileTotals {
+    /// Number of rows that were deleted when it was counted.
+    pub(crate) gone: u64,
+    pub(crate) of_kinds: Vec<RowTotal>,
 }
 
 /// Why a file is not served.
@@ -212,6 +222,7 @@ impl SpanFile {
             waits_since: SystemTime::now(),
             remote: OnceLock::new(),
             gone: RwLock::new(None),
+            totals: Mutex::new(None),
             doomed: AtomicBool::new(false),
             superseded: AtomicBool::new(false),
         })
@@ -227,6 +238,11 @@ impl SpanFile {
         may_be_among(self.mapped.as_ref(), key)
     }
 
+    /// Keys of attributes that rows may have in their maps; `None` if they were too many to note.
+    pub(crate) fn mapped_keys(&self) -> Option<&[String]> {
+        self.mapped.as_deref()
+    }
+
     /// Whether a list, an event or a link of any row may have a value of this key.
     pub(crate) fn may_scatter(&self, key: &str) -> bool {
         may_be_among(self.scattered.as_ref(), key)
@@ -235,6 +251,17 @@ impl SpanFile {
     /// Deleted rows; `None` if there are none.
     pub(crate) fn gone(&self) -> Option<Arc<Gone>> {
         self.gone.read().clone()
+    }
+
+    /// Its totals, if they were counted since rows were last deleted.
+    pub(crate) fn totals(&self) -> Option<Arc<FileTotals>> {
+        let gone = self.gone().map_or(0, |gone| gone.count);
+        self.totals.lock().clone().filter(|totals| totals.gone == gone)
+    }
+
+    /// Keeps its totals.
+    pub(crate) fn keep_totals(&self, totals: &Arc<FileTotals>) {
+        *self.totals.lock() = Some(Arc::clone(totals));
     }
 
     /// Removes rows from all answers that begin from now on. Returns how many were not deleted

@@ -125,9 +125,19 @@ pub(crate) fn is_exact(file: &SpanFile, condition: &AttributeCondition) -> bool 
     let types = all.filter(|own| own.key == *key);
     let mut types = types.map(|own| own.own_type.type_number());
     let first = types.next();
+    if *condition.test.of_single() == AttributeTest::Exists {
+        return true;
+    }
     // A value in the shape is not repeated in the row.
     let is_in_one = types.all(|other| Some(other) == first) && !file.may_map(key);
     is_in_one && (first.is_none() || matches!(condition.test, AttributeTest::Equal(_)))
+}
+
+/// The same of [`narrow_anywhere`].
+pub(crate) fn is_exact_anywhere(file: &SpanFile, condition: &AttributeCondition) -> bool {
+    !file.may_scatter(&condition.key)
+        && is_exact(file, condition)
+        && is_exact(file, &condition::of_scope(condition))
 }
 
 /// Of ascending rows, those that may match: one of their values passes. A row with several
@@ -141,11 +151,12 @@ pub(crate) fn narrow(
     rows: &[Range<usize>],
     condition: &AttributeCondition,
 ) -> Result<Vec<Range<usize>>, ParquetError> {
-    let texts = condition.test.of_single().equal_texts();
-    let texts = match texts.filter(|_| !may_be_in_lists(file, condition)) {
-        Some(texts) => texts,
+    let test = condition.test.of_single();
+    let texts = match test.equal_texts().filter(|_| !may_be_in_lists(file, condition)) {
+        Some(texts) => Some(texts),
+        None if *test == AttributeTest::Exists => None,
         None if may_be_of_spans(file, &condition.key) => return Ok(rows.to_vec()),
-        None => Vec::new(),
+        None => Some(Vec::new()),
     };
     let wanted = Texts { condition, texts };
     let layout = &file.layout;
@@ -166,6 +177,10 @@ pub(crate) fn narrow(
             shapes = file.shapes.group(group, &places)?;
             let of_shaped = wanted.any_equals(shapes.rows(), &shaped)?;
             has_it.iter_mut().zip(of_shaped).for_each(|(has_it, shaped)| *has_it |= shaped);
+        }
+        if !has_it.is_empty() && has_it.iter().all(|has_it| *has_it) {
+            left.extend(rows);
+            continue;
         }
         let shapes = has_it.contains(&true).then_some((shapes, has_it));
         if shapes.is_none() && !is_mapped && !wanted.may_be_own(file, group, &rows, &own)? {
@@ -232,16 +247,17 @@ pub(crate) fn narrow_anywhere(
 /// A condition with the texts that an equal value may have.
 struct Texts<'a> {
     condition: &'a AttributeCondition,
-    texts: Vec<String>,
+    /// `None`: any value will do.
+    texts: Option<Vec<String>>,
 }
 
 impl Texts<'_> {
     /// The texts for a value of this type. A string must equal the requested text, which comes
     /// first.
-    fn of(&self, own_type: OwnType) -> &[String] {
+    fn of(texts: &[String], own_type: OwnType) -> &[String] {
         match own_type {
-            OwnType::Int => &self.texts,
-            _ => &self.texts[..self.texts.len().min(1)],
+            OwnType::Int => texts,
+            _ => &texts[..texts.len().min(1)],
         }
     }
 
@@ -253,7 +269,8 @@ impl Texts<'_> {
         rows: &[Range<usize>],
         own: &[(usize, &Own)],
     ) -> Result<bool, ParquetError> {
-        let Some(text) = self.texts.first() else { return Ok(false) };
+        let Some(texts) = &self.texts else { return Ok(!own.is_empty()) };
+        let Some(text) = texts.first() else { return Ok(false) };
         may_be_own(file, group, rows, own, text)
     }
 
@@ -266,7 +283,11 @@ impl Texts<'_> {
         let mut any = vec![false; batch.num_rows()];
         for (_, own) in columns {
             let Some(column) = batch.column_by_name(&own.name()) else { continue };
-            for text in self.of(own.own_type) {
+            let Some(texts) = &self.texts else {
+                any.iter_mut().enumerate().for_each(|(row, any)| *any |= column.is_valid(row));
+                continue;
+            };
+            for text in Self::of(texts, own.own_type) {
                 let equal = own.equals(column, text)?;
                 let has_value = |row: &usize| equal.is_valid(*row);
                 equal.values().set_indices().filter(has_value).for_each(|row| any[row] = true);
@@ -292,7 +313,8 @@ impl Texts<'_> {
         let maps = batch.column_by_name(column::ATTRIBUTES).and_then(|column| column.as_map_opt());
         let texts = maps.and_then(|maps| attribute::texts(maps, &self.condition.key));
         for (has, text) in has.iter_mut().zip(texts.into_iter().flatten()) {
-            *has |= text.is_some_and(|text| self.texts.iter().any(|wanted| wanted == text));
+            let Some(text) = text else { continue };
+            *has |= self.texts.as_ref().is_none_or(|texts| texts.iter().any(|it| it == text));
         }
         Ok(has)
     }

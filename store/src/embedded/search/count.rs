@@ -1,4 +1,4 @@
-//! Counts of rows by words that shapes have: of a file, only starts and numbers of shapes are
+//! Counts of rows by words that shapes have: of a file, at most starts and numbers of shapes are
 //! read.
 
 use std::ops::Range;
@@ -15,7 +15,7 @@ use spanwise_model::{ModelError, Texts};
 use crate::contract::{Counting, Counts, RowCounts, StoreError};
 use crate::embedded::fault;
 use crate::embedded::files::SpanFile;
-use crate::embedded::files::layout::file_column;
+use crate::embedded::files::layout::{Shapes, file_column};
 use crate::embedded::files::reader;
 use crate::embedded::keys::{in_range, overlaps, starts};
 use crate::embedded::parallel::{self, NEAR_THREADS};
@@ -87,23 +87,15 @@ fn of_group(
     rows: &[Range<usize>],
     counting: &Counting,
 ) -> Result<Numbered, ParquetError> {
-    let layout = &file.layout;
-    let columns = counting.columns.iter().map(|name| layout.shapes_schema.index_of(name));
-    let mut places = vec![0];
-    places.extend(columns.collect::<Result<Vec<_>, _>>()?);
-    places.sort_unstable();
-    let shapes = file.shapes.group(group, &places)?;
-    let kinds = Kinds::of(shapes.rows(), &counting.columns).map_err(ArrowError::from)?;
-    let own =
-        [file_column::SHAPE, column::START_UNIX_NANO].map(|name| layout.schema.index_of(name));
-    let own = own.into_iter().collect::<Result<Vec<_>, _>>()?;
+    if counting.only_presence && is_whole(file, group, rows, counting) {
+        // No row has to be read to know that there is one of each shape.
+        let (_, kinds) = kinds_of_group(file, group, &counting.columns)?;
+        let present = vec![vec![1]; kinds.words.len()];
+        return Ok((kinds.words, present));
+    }
     let mut all: Option<Numbered> = None;
-    for batch in reader::read_places(file, group, rows, own)? {
-        let places = shapes.places(&batch)?;
-        let starts = batch.column_by_name(column::START_UNIX_NANO);
-        let starts = starts.and_then(|starts| starts.as_primitive_opt::<Int64Type>());
-        let starts = starts.ok_or_else(|| ParquetError::General("there are no starts".into()))?;
-        let counted = kinds.count(counting, starts, places.values().iter().copied());
+    let kinds = each_batch(file, group, rows, &counting.columns, |kinds, starts, places| {
+        let counted = kinds.count(counting, starts, places.iter().copied());
         match &mut all {
             None => all = Some(counted),
             Some((_, all)) => {
@@ -112,19 +104,70 @@ fn of_group(
                 }
             }
         }
-    }
+    });
+    kinds?;
     Ok(all.unwrap_or_default())
 }
 
+/// Calls `with` for each batch of these rows: the words of the group's shapes, and the starts of
+/// the rows with the numbers of their shapes.
+pub(super) fn each_batch(
+    file: &SpanFile,
+    group: usize,
+    rows: &[Range<usize>],
+    columns: &[&'static str],
+    mut with: impl FnMut(&Kinds, &Int64Array, &[u32]),
+) -> Result<Kinds, ParquetError> {
+    let layout = &file.layout;
+    let (shapes, kinds) = kinds_of_group(file, group, columns)?;
+    let own =
+        [file_column::SHAPE, column::START_UNIX_NANO].map(|name| layout.schema.index_of(name));
+    let own = own.into_iter().collect::<Result<Vec<_>, _>>()?;
+    for batch in reader::read_places(file, group, rows, own)? {
+        let places = shapes.places(&batch)?;
+        let starts = batch.column_by_name(column::START_UNIX_NANO);
+        let starts = starts.and_then(|starts| starts.as_primitive_opt::<Int64Type>());
+        let starts = starts.ok_or_else(|| ParquetError::General("there are no starts".into()))?;
+        with(&kinds, starts, places.values());
+    }
+    Ok(kinds)
+}
+
+/// The shapes of a row group, and the words that they have in these columns.
+fn kinds_of_group(
+    file: &SpanFile,
+    group: usize,
+    columns: &[&'static str],
+) -> Result<(Arc<Shapes>, Kinds), ParquetError> {
+    let places = columns.iter().map(|name| file.layout.shapes_schema.index_of(name));
+    let mut wanted = vec![0];
+    wanted.extend(places.collect::<Result<Vec<_>, _>>()?);
+    wanted.sort_unstable();
+    let shapes = file.shapes.group(group, &wanted)?;
+    let kinds = Kinds::of(shapes.rows(), columns).map_err(ArrowError::from)?;
+    Ok((shapes, kinds))
+}
+
+/// Whether these are all rows of a row group, and all of the time.
+fn is_whole(file: &SpanFile, group: usize, rows: &[Range<usize>], counting: &Counting) -> bool {
+    let bounds = file.group_rows();
+    let mut blocks = file.index.blocks.iter().filter(|block| block.group == group);
+    let count: usize = rows.iter().map(ExactSizeIterator::len).sum();
+    count == bounds[group + 1] - bounds[group]
+        && blocks.all(|block| {
+            in_range(block.starts.0, counting.time) && in_range(block.starts.1, counting.time)
+        })
+}
+
 /// The words of rows or shapes, each combination with a number.
-struct Kinds {
+pub(super) struct Kinds {
     /// Of each row.
-    numbers: Vec<u32>,
-    words: Vec<Vec<String>>,
+    pub(super) numbers: Vec<u32>,
+    pub(super) words: Vec<Vec<String>>,
 }
 
 impl Kinds {
-    fn of(rows: &RecordBatch, columns: &[&'static str]) -> Result<Self, ModelError> {
+    pub(super) fn of(rows: &RecordBatch, columns: &[&'static str]) -> Result<Self, ModelError> {
         let texts = columns.iter().map(|column| Texts::of(rows, column));
         let texts = texts.collect::<Result<Vec<_>, _>>()?;
         let mut known: AHashMap<Vec<Option<usize>>, u32> = AHashMap::new();

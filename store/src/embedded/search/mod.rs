@@ -10,7 +10,9 @@ pub(super) mod condition;
 pub(super) mod count;
 pub(super) mod first;
 pub(super) mod mask;
+pub(in crate::embedded) mod names;
 pub(super) mod sketch;
+pub(super) mod totals;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -177,7 +179,7 @@ impl Search<'_> {
                 continue;
             }
             let file = &snapshot.files[source as usize - snapshot.recent.len()];
-            match read_rows(file, of_source, &columns) {
+            match read_rows(file, of_source, &columns, self.query.keys.as_deref()) {
                 Ok(rows) => found.extend(rows),
                 Err(error) => unreadable.push((source, error.to_string())),
             }
@@ -452,6 +454,7 @@ fn look_in_blocks(
         rows = attribute_search::narrow_anywhere(file, &rows, wanted)?;
     }
     predicate.attributes.retain(|wanted| !attribute_search::is_exact(file, wanted));
+    predicate.anywhere.retain(|wanted| !attribute_search::is_exact_anywhere(file, wanted));
     // Each stage reads the start again. So for few rows, all stages are evaluated at once.
     let is_few = rows.iter().map(ExactSizeIterator::len).sum::<usize>() <= FEW_ROWS;
     let mut hits = Vec::new();
@@ -534,9 +537,11 @@ fn read_rows(
     file: &SpanFile,
     rows: &[(u32, u32)],
     columns: &[&'static str],
+    keys: Option<&[String]>,
 ) -> Result<Vec<RecordBatch>, ParquetError> {
     let ranges = ranges(rows.iter().map(|(_, row)| *row));
-    reader::read(file, &ranges, &Wanted::columns(columns))
+    let keys: Option<Vec<&str>> = keys.map(|keys| keys.iter().map(String::as_str).collect());
+    reader::read(file, &ranges, &Wanted { keys: keys.as_deref(), ..Wanted::columns(columns) })
 }
 
 /// The columns of the answer and of its order, in the schema's order.

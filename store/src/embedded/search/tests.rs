@@ -122,6 +122,7 @@ fn all(service: &str) -> Query {
         predicate,
         time: TimeRange::ALL,
         columns: Vec::new(),
+        keys: None,
         limit: usize::MAX,
         order: Order::NewestFirst,
     }
@@ -271,7 +272,7 @@ proptest! {
             to_unix_nano: to.unwrap_or(i64::MAX),
         };
         let order = if longest { Order::LongestFirst } else { Order::NewestFirst };
-        let query = Query { predicate, time, columns: vec![column::SPAN_ID], limit, order };
+        let query = Query { predicate, time, columns: vec![column::SPAN_ID], limit, order, keys: None };
         let is_it = |n: &u64| {
             let span = span(*n);
             !is_deleted(*n)

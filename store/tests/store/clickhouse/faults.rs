@@ -146,6 +146,7 @@ pub(crate) fn everything_of(limit: usize) -> Query {
         predicate: Predicate::default(),
         time: TimeRange::ALL,
         columns: Vec::new(),
+        keys: None,
         limit,
         order: Order::NewestFirst,
     }

@@ -117,6 +117,7 @@ async fn no_clock_makes_partitions_or_hides_a_row() {
             predicate: spanwise_store::Predicate::default(),
             time: spanwise_store::TimeRange { from_unix_nano: from, to_unix_nano: to },
             columns: Vec::new(),
+            keys: None,
             limit: 100,
             order: spanwise_store::Order::NewestFirst,
         };

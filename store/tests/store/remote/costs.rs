@@ -95,6 +95,7 @@ async fn requests_and_bytes() {
             predicate,
             time: TimeRange::ALL,
             columns: Vec::new(),
+            keys: None,
             limit: 20,
             order: Order::NewestFirst,
         };

@@ -1,0 +1,272 @@
+//! Chains as bytes, and the removal of what was counted before.
+
+use std::collections::BTreeMap;
+
+use spanwise_model::TraceId;
+
+use super::{
+    Chains, Follow, MAX_LEVEL, Path, PathFigures, PathId, SEED, Shape, ShapeId, Sketch, mix,
+    path_id,
+};
+use crate::rollup::{Reader, RollupError, Writer};
+
+impl Chains {
+    /// Takes away what the other one counted, because its traces changed. Examples, and the times of
+    /// the first and the last run, stay. Runs that are not found here, because they were folded,
+    /// are counted.
+    pub fn subtract(&mut self, other: &Self) {
+        for (key, shape) in &other.shapes {
+            let place = match self.shapes.get(key) {
+                Some(kept) if kept.runs >= shape.runs => Some(*key),
+                _ => self.shapes.iter().find(|(_, kept)| kept.contains(shape)).map(|(key, _)| *key),
+            };
+            let Some(place) = place else {
+                self.runs_not_subtracted += shape.runs;
+                continue;
+            };
+            let Some(kept) = self.shapes.get_mut(&place) else { continue };
+            kept.subtract(shape);
+            if kept.runs == 0 {
+                self.cells -= kept.paths.len();
+                self.shapes.remove(&place);
+            }
+        }
+        self.runs_left_out = self.runs_left_out.saturating_sub(other.runs_left_out);
+    }
+
+    pub(crate) fn write(&self, out: &mut Writer) {
+        // Callers before the called.
+        let mut order: Vec<(&PathId, &Path)> = self.paths.iter().collect();
+        order.sort_by_key(|(id, path)| (path.level, **id));
+        let places: BTreeMap<PathId, usize> =
+            order.iter().enumerate().map(|(place, (id, _))| (**id, place)).collect();
+        out.length(order.len());
+        for (_, path) in &order {
+            out.length(path.parent.map_or(0, |parent| places[&parent] + 1));
+            out.text(&path.service);
+            out.text(&path.operation);
+        }
+        out.length(self.shapes.len());
+        for shape in self.shapes.values() {
+            shape.write(out, &places);
+        }
+        for count in [
+            self.joined_shapes,
+            self.misplaced_runs,
+            self.folded_shapes,
+            self.folded_runs,
+            self.runs_left_out,
+            self.runs_not_subtracted,
+        ] {
+            out.number(count);
+        }
+    }
+
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, RollupError> {
+        let mut chains = Self::default();
+        let mut order: Vec<PathId> = Vec::new();
+        for _ in 0..from.length()? {
+            let above = from.place(order.len() + 1)?;
+            let parent = above.checked_sub(1).map(|place| order[place]);
+            let level = parent.map_or(0, |parent| chains.paths[&parent].level + 1);
+            if level >= MAX_LEVEL {
+                return Err(RollupError::Damaged);
+            }
+            let (service, operation) = (from.text()?.to_owned(), from.text()?.to_owned());
+            let id = path_id(parent, &service, &operation);
+            order.push(id);
+            if chains.paths.insert(id, Path { parent, level, service, operation }).is_some() {
+                return Err(RollupError::Damaged);
+            }
+        }
+        for _ in 0..from.length()? {
+            let shape = Shape::read(from, &order)?;
+            // Figures of a path need those of its caller, up to the entrance.
+            let is_whole = shape.paths.keys().all(|id| match chains.paths[id].parent {
+                Some(parent) => shape.paths.contains_key(&parent),
+                None => *id == shape.root,
+            });
+            if !is_whole || !shape.paths.contains_key(&shape.root) {
+                return Err(RollupError::Damaged);
+            }
+            chains.cells += shape.paths.len();
+            if chains.shapes.insert(shape.id(), shape).is_some() {
+                return Err(RollupError::Damaged);
+            }
+        }
+        for count in [
+            &mut chains.joined_shapes,
+            &mut chains.misplaced_runs,
+            &mut chains.folded_shapes,
+            &mut chains.folded_runs,
+            &mut chains.runs_left_out,
+            &mut chains.runs_not_subtracted,
+        ] {
+            *count = from.count()?;
+        }
+        Ok(chains)
+    }
+}
+
+impl Shape {
+    /// The hash of its own paths.
+    pub(super) fn id(&self) -> ShapeId {
+        let hash = |hash, path: &PathId| mix(hash, &path.0.to_le_bytes());
+        ShapeId(match &self.own {
+            Some(own) => own.iter().fold(SEED, hash),
+            None => self.paths.keys().fold(SEED, hash),
+        })
+    }
+
+    /// Whether the other's figures can be part of these.
+    fn contains(&self, other: &Self) -> bool {
+        self.root == other.root
+            && self.runs >= other.runs
+            && other.paths.iter().all(|(path, figures)| {
+                self.paths.get(path).is_some_and(|kept| kept.calls >= figures.calls)
+            })
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        less(&mut self.runs, other.runs);
+        less(&mut self.failures, other.failures);
+        self.durations.subtract(&other.durations);
+        for (path, figures) in &other.paths {
+            if let Some(kept) = self.paths.get_mut(path) {
+                kept.subtract(figures);
+            }
+        }
+    }
+
+    fn write(&self, out: &mut Writer, places: &BTreeMap<PathId, usize>) {
+        out.length(places[&self.root]);
+        out.number(self.runs);
+        out.number(self.failures);
+        out.counts(self.durations.counts());
+        out.signed(self.first_unix_nano);
+        out.signed(self.last_unix_nano.wrapping_sub(self.first_unix_nano));
+        out.signed(self.slowest.0);
+        out.raw(&self.slowest.1.0);
+        out.number(u64::from(self.failed.is_some()));
+        if let Some((duration, id)) = self.failed {
+            out.signed(duration);
+            out.raw(&id.0);
+        }
+        out.length(self.examples.len());
+        for (bucket, id) in &self.examples {
+            out.number(u64::from(*bucket));
+            out.raw(&id.0);
+        }
+        out.length(self.paths.len());
+        for (id, figures) in &self.paths {
+            // The lowest bit tells a path of the shape's own from one that joined.
+            let joined = self.own.as_ref().is_some_and(|own| own.binary_search(id).is_err());
+            out.length(places[id] << 1 | usize::from(joined));
+            figures.write(out);
+        }
+    }
+
+    fn read(from: &mut Reader<'_>, order: &[PathId]) -> Result<Self, RollupError> {
+        let bucket =
+            |from: &mut Reader<'_>| Ok(from.place(usize::from(super::LAST_BUCKET) + 1)? as u16);
+        let mut shape = Self::new(order[from.place(order.len())?]);
+        shape.runs = from.count()?;
+        shape.failures = from.count()?;
+        shape.durations = Sketch::of(from.counts()?);
+        shape.first_unix_nano = from.signed()?;
+        shape.last_unix_nano = shape.first_unix_nano.wrapping_add(from.signed()?);
+        shape.slowest = (from.signed()?, TraceId(from.array()?));
+        if from.place(2)? == 1 {
+            shape.failed = Some((from.signed()?, TraceId(from.array()?)));
+        }
+        for _ in 0..from.length()? {
+            shape.examples.insert(bucket(from)?, TraceId(from.array()?));
+        }
+        let (mut own, mut paths) = (Vec::new(), Vec::new());
+        for _ in 0..from.length()? {
+            let place = from.place(order.len() << 1)?;
+            let id = order[place >> 1];
+            if place & 1 == 0 {
+                own.push(id);
+            }
+            paths.push((id, PathFigures::read(from)?));
+        }
+        own.sort_unstable();
+        shape.own = (own.len() < paths.len()).then(|| own.into());
+        let count = paths.len();
+        shape.paths = paths.into_iter().collect();
+        // A path that is there twice is damage.
+        if shape.paths.len() < count {
+            return Err(RollupError::Damaged);
+        }
+        Ok(shape)
+    }
+}
+
+impl PathFigures {
+    fn subtract(&mut self, other: &Self) {
+        less(&mut self.calls, other.calls);
+        less(&mut self.failures, other.failures);
+        self.self_nano = self.self_nano.saturating_sub(other.self_nano);
+        less(&mut self.runs, other.runs);
+        for (kept, other) in
+            [(&mut self.below_caller, &other.below_caller), (&mut self.in_chain, &other.in_chain)]
+        {
+            for (kept, other) in kept.parts_mut().into_iter().zip(other.parts()) {
+                less(kept, other);
+            }
+        }
+    }
+
+    fn write(&self, out: &mut Writer) {
+        out.number(self.calls);
+        out.number(self.failures);
+        out.large(self.self_nano);
+        out.number(self.runs);
+        for follow in [&self.below_caller, &self.in_chain] {
+            follow.parts().into_iter().for_each(|part| out.number(part));
+        }
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, RollupError> {
+        let mut figures = Self {
+            calls: from.count()?,
+            failures: from.count()?,
+            self_nano: from.sum()?,
+            runs: from.count()?,
+            ..Self::default()
+        };
+        for follow in [&mut figures.below_caller, &mut figures.in_chain] {
+            for part in follow.parts_mut() {
+                *part = from.count()?;
+            }
+        }
+        Ok(figures)
+    }
+}
+
+impl Follow {
+    const fn parts(&self) -> [u64; 5] {
+        [
+            self.successes,
+            self.successes_followed,
+            self.failures,
+            self.failures_followed,
+            self.failures_passed_on,
+        ]
+    }
+
+    const fn parts_mut(&mut self) -> [&mut u64; 5] {
+        [
+            &mut self.successes,
+            &mut self.successes_followed,
+            &mut self.failures,
+            &mut self.failures_followed,
+            &mut self.failures_passed_on,
+        ]
+    }
+}
+
+pub(crate) const fn less(kept: &mut u64, other: u64) {
+    *kept = kept.saturating_sub(other);
+}

@@ -1,0 +1,234 @@
+//! The figures of a minute.
+
+use ahash::AHashMap;
+
+use super::bytes::{Reader, RollupError, Writer};
+use crate::chains::{ChainCall, Chains, Sketch, less};
+use crate::names::{Name, Names};
+use spanwise_model::TraceId;
+
+/// The form of the bytes.
+const VERSION: u8 = 1;
+/// The most operations, and the most edges between them.
+const MOST_OPERATIONS: usize = 100_000;
+const MOST_EDGES: usize = 200_000;
+
+/// Calls of an operation, or from one operation to another.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Timed {
+    /// Calls.
+    pub calls: u64,
+    /// Failed calls.
+    pub failures: u64,
+    /// Sum of self times.
+    pub self_nano: u128,
+    /// Durations on the caller's side.
+    pub durations: Sketch,
+}
+
+impl Timed {
+    fn count(&mut self, call: &ChainCall<'_>) {
+        self.calls += 1;
+        self.failures += u64::from(call.failed);
+        self.self_nano += u128::from(call.self_nano.max(0).unsigned_abs());
+        self.durations.add(call.end_unix_nano.saturating_sub(call.start_unix_nano));
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.failures += other.failures;
+        self.self_nano += other.self_nano;
+        self.durations.merge(&other.durations);
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        less(&mut self.calls, other.calls);
+        less(&mut self.failures, other.failures);
+        self.self_nano = self.self_nano.saturating_sub(other.self_nano);
+        self.durations.subtract(&other.durations);
+    }
+
+    fn write(&self, out: &mut Writer) {
+        out.number(self.calls);
+        out.number(self.failures);
+        out.large(self.self_nano);
+        out.counts(self.durations.counts());
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, RollupError> {
+        Ok(Self {
+            calls: from.count()?,
+            failures: from.count()?,
+            self_nano: from.sum()?,
+            durations: Sketch::of(from.counts()?),
+        })
+    }
+}
+
+/// A service's operation, by names of the minute.
+type Key = (Name, Name);
+
+/// The figures of traces whose first call was in one minute: per chain, operation and edge. Minutes
+/// merge, in any order, to the figures of hours and days.
+#[derive(Debug, Default)]
+pub struct Minute {
+    names: Names,
+    chains: Chains,
+    operations: AHashMap<Key, Timed>,
+    edges: AHashMap<(Key, Key), Timed>,
+    /// Calls of operations and of edges for which there was no room. Chains may count them.
+    pub folded_calls: u64,
+}
+
+/// Places of the callers' names, for reuse.
+#[derive(Debug, Default)]
+pub(super) struct Scratch(Vec<Key>);
+
+impl Minute {
+    pub(super) fn add(
+        &mut self,
+        trace_id: TraceId,
+        calls: &[ChainCall<'_>],
+        scratch: &mut Scratch,
+    ) {
+        self.chains.add_calls(trace_id, calls);
+        scratch.0.clear();
+        for call in calls {
+            let key = (self.names.name(call.service), self.names.name(call.operation));
+            scratch.0.push(key);
+            match room(&mut self.operations, key, MOST_OPERATIONS) {
+                Some(timed) => timed.count(call),
+                None => self.folded_calls += 1,
+            }
+            let Some(caller) = call.parent.map(|parent| scratch.0[parent]) else { continue };
+            match room(&mut self.edges, (caller, key), MOST_EDGES) {
+                Some(timed) => timed.count(call),
+                None => self.folded_calls += 1,
+            }
+        }
+    }
+
+    /// Adds what the other counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.chains.merge(&other.chains);
+        self.folded_calls += other.folded_calls;
+        for (key, timed) in &other.operations {
+            let key = self.key(*key, &other.names);
+            match room(&mut self.operations, key, MOST_OPERATIONS) {
+                Some(kept) => kept.merge(timed),
+                None => self.folded_calls += timed.calls,
+            }
+        }
+        for ((caller, called), timed) in &other.edges {
+            let edge = (self.key(*caller, &other.names), self.key(*called, &other.names));
+            match room(&mut self.edges, edge, MOST_EDGES) {
+                Some(kept) => kept.merge(timed),
+                None => self.folded_calls += timed.calls,
+            }
+        }
+    }
+
+    /// Takes away what the other counted.
+    pub fn subtract(&mut self, other: &Self) {
+        self.chains.subtract(&other.chains);
+        for (key, timed) in &other.operations {
+            let key = self.key(*key, &other.names);
+            take(&mut self.operations, key, timed);
+        }
+        for ((caller, called), timed) in &other.edges {
+            let edge = (self.key(*caller, &other.names), self.key(*called, &other.names));
+            take(&mut self.edges, edge, timed);
+        }
+    }
+
+    /// Its chains, with LR, DR, CR, dependencies and loads.
+    pub const fn chains(&self) -> &Chains {
+        &self.chains
+    }
+
+    /// Figures of all operations, by service and name.
+    pub fn operations(&self) -> impl Iterator<Item = ([&str; 2], &Timed)> {
+        self.operations.iter().map(|(key, timed)| (self.texts(*key), timed))
+    }
+
+    /// Figures of all edges: service and operation of the caller and of the called.
+    pub fn edges(&self) -> impl Iterator<Item = ([&str; 2], [&str; 2], &Timed)> {
+        self.edges
+            .iter()
+            .map(|((caller, called), timed)| (self.texts(*caller), self.texts(*called), timed))
+    }
+
+    /// The figures as bytes, the same on every machine.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Writer::default();
+        self.chains.write(&mut out);
+        out.number(self.folded_calls);
+        let mut operations: Vec<_> = self.operations().collect();
+        operations.sort_unstable_by_key(|(key, _)| *key);
+        out.length(operations.len());
+        for (key, timed) in operations {
+            key.into_iter().for_each(|text| out.text(text));
+            timed.write(&mut out);
+        }
+        let mut edges: Vec<_> = self.edges().collect();
+        edges.sort_unstable_by_key(|(caller, called, _)| (*caller, *called));
+        out.length(edges.len());
+        for (caller, called, timed) in edges {
+            caller.into_iter().chain(called).for_each(|text| out.text(text));
+            timed.write(&mut out);
+        }
+        out.finish(VERSION)
+    }
+
+    /// The figures in these bytes.
+    ///
+    /// # Errors
+    /// If a later program wrote them, or they are damaged.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, RollupError> {
+        let from = &mut Reader::new(bytes, VERSION)?;
+        let chains = Chains::read(from)?;
+        let mut minute = Self { chains, folded_calls: from.count()?, ..Self::default() };
+        for _ in 0..from.length()? {
+            let key = minute.read_key(from)?;
+            minute.operations.insert(key, Timed::read(from)?);
+        }
+        for _ in 0..from.length()? {
+            let edge = (minute.read_key(from)?, minute.read_key(from)?);
+            minute.edges.insert(edge, Timed::read(from)?);
+        }
+        from.end()?;
+        Ok(minute)
+    }
+
+    fn read_key(&mut self, from: &mut Reader<'_>) -> Result<Key, RollupError> {
+        Ok((self.names.name(from.text()?), self.names.name(from.text()?)))
+    }
+
+    fn key(&mut self, key: Key, of: &Names) -> Key {
+        (self.names.name(of.text(key.0)), self.names.name(of.text(key.1)))
+    }
+
+    fn texts(&self, key: Key) -> [&str; 2] {
+        [self.names.text(key.0), self.names.text(key.1)]
+    }
+}
+
+/// The figures of this key, if there is room for it.
+fn room<K: Eq + std::hash::Hash>(
+    figures: &mut AHashMap<K, Timed>,
+    key: K,
+    most: usize,
+) -> Option<&mut Timed> {
+    if figures.len() >= most && !figures.contains_key(&key) {
+        return None;
+    }
+    Some(figures.entry(key).or_default())
+}
+
+fn take<K: Eq + std::hash::Hash>(figures: &mut AHashMap<K, Timed>, key: K, timed: &Timed) {
+    let Some(kept) = figures.get_mut(&key) else { return };
+    kept.subtract(timed);
+    if kept.calls == 0 {
+        figures.remove(&key);
+    }
+}
