@@ -26,7 +26,7 @@ protocols=(websocket) # what HTTP/1 goes over to; every other parser has a folde
 for folder in ../capture/protocols/src/parsers/*/; do
     protocols+=("$(basename "$folder")")
 done
-all=("${protocols[@]}" traffic program plugin otlp otap zipkin jaeger flight compression traceql)
+all=("${protocols[@]}" traffic program plugin otlp otap zipkin jaeger jvm flight compression parameters traceql)
 host=$(rustc -vV | sed -n 's/^host: //p')
 build=${CARGO_TARGET_DIR:-$PWD/target}
 

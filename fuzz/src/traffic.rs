@@ -232,6 +232,7 @@ impl Play {
             new: step.first & SENT != 0,
             lasting: byte(4) & 1 != 0,
             teller: u32::from(byte(4) as u8 >> 1 & 3),
+            giver: byte(4) >> 3 & 7,
         });
         self.tracer.event(&event.event());
     }
@@ -415,7 +416,8 @@ fn seed(events: &[RecordedEvent], only: Option<u64>, goal: Goal) -> Vec<u8> {
             | RecordedEvent::Thread(_)
             | RecordedEvent::Exec(_)
             | RecordedEvent::Exit(_)
-            | RecordedEvent::LeftOut(_) => {}
+            | RecordedEvent::LeftOut(_)
+            | RecordedEvent::StreamName(_) => {}
         }
         if input.len() > MOST_INPUT_BYTES - 2 * CAPTURED {
             break;

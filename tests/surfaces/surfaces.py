@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Other people's programs on our query APIs: real Jaegers whose storage is ours, and Zipkin's own
-UI, in headless Chromium, on our API. Screenshots are in tests/surfaces/out."""
+"""Other people's programs on our query APIs: real Jaegers whose storage is ours, Zipkin's own UI, in
+headless Chromium, on our API, and the official client of the Model Context Protocol. Screenshots are in
+tests/surfaces/out."""
 
 import argparse
 import contextlib
@@ -67,6 +68,18 @@ def install():
              "-Dmdep.stripVersion=true"], HERE)
         unpack(BUILT / "zipkin-server-exec.jar", lens)
     return *jaegers, lens
+
+
+def install_assistant():
+    """The Python of a venv with the official client of the Model Context Protocol."""
+    venv, requirements = BUILT / "assistant", HERE / "assistant" / "requirements.txt"
+    python, installed = venv / "bin" / "python", venv / "installed.txt"
+    if not installed.exists() or installed.read_text() != requirements.read_text():
+        BUILT.mkdir(exist_ok=True)
+        run([sys.executable, "-m", "venv", "--clear", venv], HERE)
+        run([python, "-m", "pip", "install", "--quiet", "-r", requirements], HERE)
+        installed.write_text(requirements.read_text())
+    return python
 
 
 def unpack(jar, lens):
@@ -430,12 +443,63 @@ def zipkin_checks(checks, spanwise, lens, trace, sent):
         checks.check("Zipkin's UI has our dependencies", "filter" in graph.lower(), graph[:1500])
 
 
+# ---- assistants ------------------------------------------------------------
+
+TOOLS = {"list_services", "list_operations", "search_traces", "read_trace", "read_spans", "compare_traces",
+         "service_graph", "find_cause", "run_sql", "list_attributes", "list_attribute_values"}
+
+
+def assistant_checks(checks, python, spanwise, trace, zipkin_trace):
+    url = f"http://127.0.0.1:{spanwise.http}"
+    said = {}
+    for where, mode, more in (("HTTP", "auto", []), ("HTTP with a handshake", "legacy", []),
+                              ("standard input", "auto", [spanwise.program]),
+                              ("standard input with a handshake", "legacy", [spanwise.program])):
+        arguments = [python, HERE / "assistant" / "assistant.py", url, mode, trace, zipkin_trace,
+                     "00f067aa0ba902b7", *more]
+        done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=60, check=False)
+        if not checks.check(f"an assistant is answered by {where}", done.returncode == 0, done.stderr[-1500:]):
+            continue
+        answer = json.loads(done.stdout)
+        wanted = "2026-07-28" if mode == "auto" else "2025-11-25"
+        checks.check(f"the version by {where}", answer["version"] == wanted, answer["version"])
+        checks.check(f"the tools by {where}", set(answer["tools"]) == TOOLS, answer["tools"])
+        said[where] = answer["answers"]
+    answers = said.get("HTTP") or []
+    texts = [[name, is_error, re.sub(r"\d{4}-\d\d-\d\dT[0-9:.]+Z|over \d+ s|[0-9.]+ ?(requests)?/s", "", text)]
+             for name, is_error, text in answers]
+    for where, others in said.items():
+        same = [[name, is_error] for name, is_error, _ in others] == [[name, is_error] for name, is_error, _ in texts]
+        checks.check(f"the same answers by {where}", same, others)
+    words = [("front", "stock"), ("kinds",), (trace, "FAILED in läden"), (zipkin_trace, "get /"),
+             (f"trace {trace}: 3 spans", "GET /übung", "FAILED", "out of stock"),
+             ('"int","type":"int","value":"-9007199254740993"', "cache miss", "09" * 8),
+             ("A = trace", "B = trace", "absent"), ("front -> stock",), ("nothing is known to be wrong",),
+             ("front,2", "kasse,1"), ("http.path",), ("/, 1",),
+             ("line 1, column", "^"), ("is no id",), ("there is no `query`",), ("known: q, service",), ("One SELECT",)]
+    for (name, is_error, text), wanted, at in zip(answers, words, range(len(words)), strict=True):
+        if name == "list_operations":
+            wanted = ("further operations are left out",)
+        checks.check(f"{name} ({at}) says what it should", all(word in text for word in wanted), text[:1500])
+        checks.check(f"{name} ({at}) fails where it should", is_error == (at > 11), text[:500])
+        checks.check(f"{name} ({at}) has a bound", len(text.encode()) < 50_000, len(text))
+    # A page of another origin cannot ask, whatever name the address has for it.
+    message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    for name, headers in (("another host", {"Host": "evil.example", "Content-Type": "application/json"}),
+                          ("another origin", {"Origin": "http://evil.example", "Content-Type": "application/json"}),
+                          ("plain text", {"Content-Type": "text/plain"})):
+        status, text = ask(spanwise.http, "/mcp", "POST", message, headers)
+        checks.check(f"a message with {name} is refused", 400 <= status < 500, (status, text))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--spanwise", help="the program to test")
     parser.add_argument("--install", action="store_true", help="only build and fetch what is needed")
+    parser.add_argument("--assistant", action="store_true", help="only the Model Context Protocol")
     options = parser.parse_args()
-    program, old_program, lens = install()
+    python = install_assistant()
+    program, old_program, lens = (None, None, None) if options.assistant else install()
     if options.install:
         return
     OUT.mkdir(exist_ok=True)
@@ -455,6 +519,11 @@ def main():
             status, said = ask(spanwise.zipkin, "/api/v2/spans", "POST", json.dumps(zipkin_sent),
                                {"Content-Type": "application/json"})
             checks.check("Zipkin's trace is taken", status == 202, said)
+            until(lambda: ask(spanwise.http, f"/zipkin/api/v2/trace/{zipkin_trace}")[1],
+                  lambda found: isinstance(found, list) and len(found) == 3)
+            assistant_checks(checks, python, spanwise, trace, zipkin_trace)
+            if options.assistant:
+                return checks.close()
             zipkin_checks(checks, spanwise, lens, zipkin_trace, zipkin_sent)
             answer = ask(query, "/api/services")[1]
             checks.check("Jaeger's port answers", answer["total"] == 4, answer)
@@ -464,8 +533,8 @@ def main():
                 old_jaeger_checks(checks, spanwise, api, otlp, trace)
         finally:
             spanwise.stop()
-    sys.exit(checks.close())
+    return checks.close()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

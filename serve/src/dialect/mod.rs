@@ -1,7 +1,6 @@
 //! What the APIs of other tracing systems have in common: spans with their places in assembled
 //! traces, OTLP, gRPC, and texts that are written as Go writes them.
 
-pub(crate) mod go_duration;
 pub(crate) mod grpc;
 pub(crate) mod otlp;
 pub(crate) mod placed;

@@ -27,6 +27,10 @@ const DROPPED_ATTRIBUTES: &str = "otel.dropped_attributes_count";
 const DROPPED_EVENTS: &str = "otel.dropped_events_count";
 const DROPPED_LINKS: &str = "otel.dropped_links_count";
 
+/// What is nested deeper is a text. Decoders of Protocol Buffers refuse what is 100 deep, and a
+/// level of a map is three of theirs.
+const MAX_DEPTH: usize = 24;
+
 /// A part is about this large. Clients take four times as much in one message.
 pub(crate) const PART_BYTES: usize = 1 << 20;
 
@@ -51,6 +55,23 @@ pub(crate) fn parts(
         send(part.all);
     }
     Ok(())
+}
+
+/// A whole trace under its own id, as it was assembled. `complete` may add to each span.
+///
+/// # Errors
+/// Where a row is no span.
+pub(crate) fn whole(
+    tree: &TraceTree,
+    complete: impl Fn(&mut spanwise_model::Span),
+) -> Result<TracesData, ModelError> {
+    let mut part = Part::default();
+    for placed in placed::spans(tree, Reading::Assembled) {
+        let mut placed = placed?;
+        complete(&mut placed.span);
+        part.add(placed, tree.trace.trace_id);
+    }
+    Ok(part.all)
 }
 
 /// A part of a trace.
@@ -204,15 +225,19 @@ fn key_value(key: String, value: AttributeValue) -> KeyValue {
             Err(_) => Value::StringValue(text),
         }),
         AttributeValue::Json(text) => match serde_json::from_str(&text) {
-            Ok(json) => of_json(json),
+            Ok(json) => of_json(json, 0),
             Err(_) => Some(Value::StringValue(text)),
         },
     };
     KeyValue { key, value: Some(AnyValue { value }), ..KeyValue::default() }
 }
 
-fn of_json(json: serde_json::Value) -> Option<Value> {
+fn of_json(json: serde_json::Value, depth: usize) -> Option<Value> {
     use serde_json::Value as Json;
+    if depth == MAX_DEPTH && (json.is_array() || json.is_object()) {
+        return Some(Value::StringValue(json.to_string()));
+    }
+    let below = |json| AnyValue { value: of_json(json, depth + 1) };
     Some(match json {
         Json::Null => return None,
         Json::Bool(flag) => Value::BoolValue(flag),
@@ -221,18 +246,44 @@ fn of_json(json: serde_json::Value) -> Option<Value> {
             Some(number) => Value::IntValue(number),
             None => Value::DoubleValue(number.as_f64().unwrap_or(f64::NAN)),
         },
-        Json::Array(items) => Value::ArrayValue(ArrayValue {
-            values: items.into_iter().map(|item| AnyValue { value: of_json(item) }).collect(),
-        }),
+        Json::Array(items) => {
+            Value::ArrayValue(ArrayValue { values: items.into_iter().map(below).collect() })
+        }
         Json::Object(members) => Value::KvlistValue(KeyValueList {
             values: members
                 .into_iter()
                 .map(|(key, value)| KeyValue {
                     key,
-                    value: Some(AnyValue { value: of_json(value) }),
+                    value: Some(below(value)),
                     ..KeyValue::default()
                 })
                 .collect(),
         }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_nested_too_deep_is_a_text() {
+        let nested = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+        for depth in [1, 24, 25, 120] {
+            let value = key_value("k".into(), AttributeValue::Json(nested(depth)));
+            let (mut levels, mut at) = (0, value.value.clone().and_then(|value| value.value));
+            while let Some(Value::KvlistValue(list)) = at {
+                levels += 1;
+                at = list.values[0].value.clone().and_then(|value| value.value);
+            }
+            assert_eq!(levels, depth.min(MAX_DEPTH));
+            let rest = nested(depth - levels);
+            match depth > MAX_DEPTH {
+                true => assert_eq!(at, Some(Value::StringValue(rest))),
+                false => assert_eq!(at, Some(Value::IntValue(1))),
+            }
+            let read = KeyValue::decode(value.encode_to_vec().as_slice()).expect("not too deep");
+            assert_eq!(read, value);
+        }
+    }
 }

@@ -11,6 +11,7 @@ use axum::routing::get;
 use serde::Serialize;
 use serde_json::json;
 use spanwise_model::{ModelError, TraceId};
+use spanwise_parameters::{go_duration, tags};
 use spanwise_query::{Queries, QueryError, TraceTree, moment_unix_nano, now_unix_nano};
 use spanwise_store::TimeRange;
 use time::PrimitiveDateTime;
@@ -19,7 +20,7 @@ use super::search::{DEFAULT_TRACES, Search, asked_id};
 use super::summary::TraceSummary;
 use crate::answer_limits::AnswerLimits;
 use crate::dialect::placed::Reading;
-use crate::dialect::{go_duration, otlp, with_warnings};
+use crate::dialect::{otlp, with_warnings};
 use crate::problem::Problem;
 use crate::{Shared, slow_reader};
 
@@ -159,13 +160,8 @@ impl Parameters {
     /// `query.attributes`: a JSON object of texts.
     fn attributes(&self) -> Result<Vec<(String, String)>, Failure> {
         let Some((name, text)) = self.text(&["query.attributes"]) else { return Ok(Vec::new()) };
-        let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)
-            .map_err(|error| malformed(name, text, &format!("it is no JSON object: {error}")))?;
-        let text = |value: serde_json::Value| match value {
-            serde_json::Value::String(text) => text,
-            other => other.to_string(),
-        };
-        Ok(object.into_iter().map(|(key, value)| (key, text(value))).collect())
+        tags::object(text)
+            .map_err(|error| malformed(name, text, &format!("it is no JSON object: {error}")))
     }
 }
 

@@ -1,4 +1,4 @@
-//! `GET /metrics`: all figures of the status page, for Prometheus.
+//! `GET /metrics`: all figures of the status page, for Prometheus. [`spans`] has those of spans.
 //!
 //! It uses the same types as `/api/v1/status`, so that new figures cannot be forgotten here. Names
 //! follow Prometheus' conventions: `spanwise_PART_WHAT_total` for counters, units as suffixes,
@@ -7,6 +7,7 @@
 mod agents;
 mod exposition;
 mod family;
+pub(crate) mod spans;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
@@ -18,11 +19,16 @@ use exposition::Exposition;
 use family::{Families, Kind, metric_name};
 
 pub(crate) async fn metrics(State(state): State<ApiState>, headers: HeaderMap) -> Response {
-    let accept = headers.get(header::ACCEPT).and_then(|text| text.to_str().ok());
-    let exposition = Exposition::wanted(accept.unwrap_or_default());
+    let exposition = wanted(&headers, Exposition::TEXTS);
     let families = families(&native::document(&state));
     let kind = [(header::CONTENT_TYPE, exposition.media_type())];
     (kind, exposition.write(&families)).into_response()
+}
+
+/// Of these formats, the one that is asked for.
+fn wanted(headers: &HeaderMap, of: &[Exposition]) -> Exposition {
+    let accept = headers.get(header::ACCEPT).and_then(|text| text.to_str().ok());
+    Exposition::wanted(accept.unwrap_or_default(), of)
 }
 
 /// Counters whose names have a variable suffix, which becomes a label.
@@ -276,7 +282,7 @@ mod tests {
 
     #[test]
     fn prometheus_text() {
-        let text = Exposition::wanted("*/*").write(&families(&status()));
+        let text = Exposition::wanted("*/*", Exposition::TEXTS).write(&families(&status()));
         for line in [
             "# TYPE spanwise_ingest_otlp_spans_accepted_total counter",
             "spanwise_ingest_otlp_spans_accepted_total 7",
@@ -306,8 +312,8 @@ mod tests {
 
     #[test]
     fn open_metrics() {
-        let exposition =
-            Exposition::wanted("application/openmetrics-text;version=1.0.0,text/plain;q=0.5");
+        let accept = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
+        let exposition = Exposition::wanted(accept, Exposition::TEXTS);
         let text = exposition.write(&families(&status()));
         assert!(text.contains("# TYPE spanwise_ingest_otlp_spans_accepted counter\n"), "{text}");
         assert!(text.contains("# UNIT spanwise_store_wal_bytes bytes\n"), "{text}");
@@ -317,7 +323,7 @@ mod tests {
 
     #[test]
     fn an_empty_status_is_no_failure() {
-        let text = Exposition::wanted("").write(&families(&Status::default()));
+        let text = Exposition::wanted("", Exposition::TEXTS).write(&families(&Status::default()));
         assert!(text.lines().any(|line| line == "spanwise_warnings 0"), "{text}");
     }
 }

@@ -9,6 +9,7 @@ use spanwise_api::{
 };
 use spanwise_query::{AttributeQuery, Covered, KeyTotal, Queries, ValueTotal};
 
+use super::page::page;
 use super::parameters::Parameters;
 use crate::problem::Problem;
 
@@ -19,9 +20,19 @@ pub(super) async fn keys(
     State(queries): State<Queries>,
     UrlQuery(pairs): UrlQuery<Vec<(String, String)>>,
 ) -> Result<Json<AttributeKeys>, Problem> {
-    let query = query(&Parameters::of(&ATTRIBUTES, pairs)?)?;
+    Ok(Json(keys_of(&queries, &Parameters::of(&ATTRIBUTES, pairs)?).await?))
+}
+
+/// The keys of the newest spans' attributes.
+pub(crate) async fn keys_of(
+    queries: &Queries,
+    parameters: &Parameters,
+) -> Result<AttributeKeys, Problem> {
+    let (query, limit) = query(parameters)?;
     let answer = queries.attribute_keys(&query).await?;
-    let keys = answer.entries.into_iter().map(|KeyTotal { key, place, spans }| {
+    let place = |total: &KeyTotal| (total.spans, format!("{}:{:?}", total.key, total.place));
+    let (entries, next_cursor) = page(answer.entries, parameters, limit, place)?;
+    let keys = entries.into_iter().map(|KeyTotal { key, place, spans }| {
         let on = match place {
             spanwise_query::AttributePlace::Span => AttributePlace::Span,
             spanwise_query::AttributePlace::Resource => AttributePlace::Resource,
@@ -29,33 +40,46 @@ pub(super) async fn keys(
         };
         AttributeKey { key, on, spans }
     });
-    Ok(Json(AttributeKeys { covered: covered(answer.covered, &query), keys: keys.collect() }))
+    let covered = covered(answer.covered, &query);
+    Ok(AttributeKeys { covered, keys: keys.collect(), next_cursor })
 }
 
 pub(super) async fn values(
     State(queries): State<Queries>,
     UrlQuery(pairs): UrlQuery<Vec<(String, String)>>,
 ) -> Result<Json<AttributeValues>, Problem> {
-    let parameters = Parameters::of(&ATTRIBUTE_VALUES, pairs)?;
-    let query = query(&parameters)?;
+    Ok(Json(values_of(&queries, &Parameters::of(&ATTRIBUTE_VALUES, pairs)?).await?))
+}
+
+/// The values of an attribute of the newest spans.
+pub(crate) async fn values_of(
+    queries: &Queries,
+    parameters: &Parameters,
+) -> Result<AttributeValues, Problem> {
+    let (query, limit) = query(parameters)?;
     let key = parameters.text("key").ok_or_else(|| {
         Problem::invalid("there is no `key`; write for example key=http.request.method")
     })?;
     let answer = queries.attribute_values(key, &query).await?;
+    let place = |total: &ValueTotal| (total.spans, total.value.clone());
+    let (entries, next_cursor) = page(answer.entries, parameters, limit, place)?;
     let value = |ValueTotal { value, spans }| AttributeValue { spans, value };
-    Ok(Json(AttributeValues {
+    Ok(AttributeValues {
         covered: covered(answer.covered, &query),
-        values: answer.entries.into_iter().map(value).collect(),
-    }))
+        next_cursor,
+        values: entries.into_iter().map(value).collect(),
+    })
 }
 
-fn query(parameters: &Parameters) -> Result<AttributeQuery, Problem> {
-    Ok(AttributeQuery {
+/// The question for all entries, and how many of them a page has.
+fn query(parameters: &Parameters) -> Result<(AttributeQuery, usize), Problem> {
+    let query = AttributeQuery {
         service: parameters.text("service").map(str::to_owned),
         time: parameters.time_range()?,
         prefix: parameters.text("prefix").unwrap_or_default().to_owned(),
-        limit: parameters.count("limit", DEFAULT_LIMIT, MAX_LIMIT)?,
-    })
+        limit: usize::MAX,
+    };
+    Ok((query, parameters.count("limit", DEFAULT_LIMIT, MAX_LIMIT)?))
 }
 
 const fn covered(covered: Covered, query: &AttributeQuery) -> CoveredRange {

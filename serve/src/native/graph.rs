@@ -14,7 +14,9 @@ pub(super) async fn graph(
     State(queries): State<Queries>,
     UrlQuery(pairs): UrlQuery<Vec<(String, String)>>,
 ) -> Result<Json<Graph>, Problem> {
-    let parameters = Parameters::of(&GRAPH, pairs)?;
-    let answer = queries.graph(parameters.time_range()?).await?;
-    Ok(Json(convert::graph(answer)))
+    Ok(Json(answer(&queries, &Parameters::of(&GRAPH, pairs)?).await?))
+}
+
+pub(crate) async fn answer(queries: &Queries, parameters: &Parameters) -> Result<Graph, Problem> {
+    Ok(convert::graph(queries.graph(parameters.time_range()?).await?))
 }

@@ -1,19 +1,24 @@
 //! The API under `/api/v1`, of which the UI and the command line are clients. Its types and its
 //! table of endpoints are in `spanwise-api`.
 
-mod attributes;
+pub(crate) mod attributes;
+pub(crate) mod cause;
+mod chains;
 mod convert;
 mod counters;
 mod deletion;
-mod graph;
+pub(crate) mod graph;
 mod openapi;
+mod page;
 mod parameters;
-mod search;
-mod services;
+pub(crate) mod search;
+mod search_lines;
+pub(crate) mod services;
 mod span_json;
 mod status;
 mod trace;
 mod trace_json;
+mod traceql;
 
 use axum::Router;
 use axum::handler::Handler;
@@ -23,9 +28,10 @@ use spanwise_api::endpoints::{self, Endpoint, Method};
 use crate::{Shared, sql, ui};
 
 pub(crate) use counters::CounterGrowth;
-pub(crate) use parameters::Parameters;
+pub(crate) use parameters::{Parameters, brief, id};
 pub(crate) use status::document;
 pub use status::{ServerParts, StatusSource};
+pub(crate) use trace_json::spans as spans_json;
 
 /// The routes below [`endpoints::BASE`].
 pub(crate) fn router() -> Router<Shared> {
@@ -39,6 +45,14 @@ pub(crate) fn router() -> Router<Shared> {
         .add(&endpoints::ATTRIBUTES, attributes::keys)
         .add(&endpoints::ATTRIBUTE_VALUES, attributes::values)
         .add(&endpoints::GRAPH, graph::graph)
+        .add(&endpoints::CHAINS, chains::chains)
+        .add(&endpoints::CHAIN, chains::chain)
+        .add(&endpoints::DEPENDS, chains::depends)
+        .add(&endpoints::ENTRANCES, chains::entrances)
+        .add(&endpoints::SOURCES, chains::sources)
+        .add(&endpoints::CAUSE, cause::cause)
+        .add(&endpoints::BOTTLENECKS, chains::bottlenecks)
+        .add(&endpoints::CAPACITY, chains::capacity)
         .add(&endpoints::SQL, sql::get)
         .add(&endpoints::POST_SQL, sql::post)
         .add(&endpoints::STATUS, status::status)

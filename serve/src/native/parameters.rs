@@ -40,13 +40,18 @@ impl Parameters {
         Ok(Self(pairs))
     }
 
+    /// Parameters whose names another table has checked.
+    pub(crate) const fn checked(pairs: Vec<(String, String)>) -> Self {
+        Self(pairs)
+    }
+
     /// The first non-empty value of this name.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(n, value)| n == name && !value.is_empty());
         found.map(|(_, value)| value.as_str())
     }
 
-    fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 

@@ -68,6 +68,17 @@ impl<'a> SpanCells<'a> {
     /// Appends a span: every non-null column with its name, then the tree's `parent`, `depth`,
     /// `self_nano` and `children`.
     pub(super) fn write(&mut self, trace: &Trace, node: &Node, json: &mut Vec<u8>) {
+        self.write_with_children(trace, node, usize::MAX, json);
+    }
+
+    /// Like [`Self::write`], with so many children at most.
+    pub(super) fn write_with_children(
+        &mut self,
+        trace: &Trace,
+        node: &Node,
+        most_children: usize,
+        json: &mut Vec<u8>,
+    ) {
         let row = node.row.at.row as usize;
         let mut object = Object::new(json);
         for (name, cells) in &mut self.columns {
@@ -98,7 +109,8 @@ impl<'a> SpanCells<'a> {
         }
         object.put("depth", &node.depth);
         object.digits("self_nano", node.self_nano);
-        object.list("children", node.children.iter(), |json, child| hex(json, id(*child)));
+        let children = node.children.iter().take(most_children);
+        object.list("children", children, |json, child| hex(json, id(*child)));
         object.end();
     }
 }

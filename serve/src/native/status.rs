@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use axum::extract::State;
 use axum::response::Json;
+use spanwise_analyze::red::RedSnapshot;
 use spanwise_api::{Agent, Count, Ingest, Level, ObjectStorage, Process, Server, Status, Store};
 use spanwise_store::{ObjectStorageStatus, StoreStatus};
 
@@ -16,6 +17,11 @@ use crate::wrong_port::Receivers;
 pub trait StatusSource: Send + Sync {
     /// The status of these parts.
     fn status(&self) -> ServerParts;
+
+    /// Figures of spans, if they are counted.
+    fn span_metrics(&self) -> Option<RedSnapshot> {
+        None
+    }
 
     /// Addresses for spans, for clients that send them to the API's port.
     fn receivers(&self) -> Receivers {

@@ -23,6 +23,33 @@ pub(super) fn page(
     Ok(json)
 }
 
+/// Spans of a tree by their positions, as one array of at most so many bytes, with so many children
+/// of each at most; also how many of the positions are in it.
+pub(crate) fn spans(
+    tree: &TraceTree,
+    positions: &[usize],
+    most_bytes: usize,
+    most_children: usize,
+) -> (Vec<u8>, usize) {
+    let mut cells: Vec<SpanCells<'_>> = tree.batches.iter().map(SpanCells::of).collect();
+    let mut json = vec![b'['];
+    for (written, position) in positions.iter().enumerate() {
+        let (node, before) = (&tree.trace.nodes[*position], json.len());
+        if written > 0 {
+            json.push(b',');
+        }
+        let cells = &mut cells[node.row.at.batch as usize];
+        cells.write_with_children(&tree.trace, node, most_children, &mut json);
+        if json.len() >= most_bytes {
+            json.truncate(before);
+            json.push(b']');
+            return (json, written);
+        }
+    }
+    json.push(b']');
+    (json, positions.len())
+}
+
 /// Passes a page in parts to `send`, which takes the buffer's contents.
 ///
 /// # Errors

@@ -11,7 +11,7 @@ use spanwise_store::MAX_ANSWER_BYTES;
 use super::cells;
 
 /// Time limit. Writing cannot be cancelled from outside.
-const WRITTEN_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const WRITTEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// A writer with limits. See the module's description.
 #[derive(Debug)]

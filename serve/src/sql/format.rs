@@ -9,7 +9,7 @@ use arrow::ipc::writer::StreamWriter;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::Response;
 use spanwise_api::{SqlColumn, SqlEnd};
-use spanwise_store::SqlAnswer;
+use spanwise_store::{MAX_ANSWER_BYTES, SqlAnswer};
 
 use super::bounded_writer::BoundedWriter;
 use super::text;
@@ -103,7 +103,7 @@ impl Format {
         let Answer { rows, elapsed } = answer;
         let body = match self {
             Self::Json => document(&rows.batches, rows.truncated, elapsed),
-            Self::Csv => text::csv(&rows.batches, rows.truncated),
+            Self::Csv => text::csv(&rows.batches, rows.truncated, MAX_ANSWER_BYTES),
             Self::Table => text::table(&rows.batches, rows.truncated),
             Self::Arrow => stream(&rows.batches, rows.truncated)
                 .map_err(|error| Problem::internal(format!("cannot write Arrow: {error}")))?,

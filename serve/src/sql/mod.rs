@@ -82,6 +82,27 @@ fn missing() -> Problem {
     Problem::invalid(format!("there is no statement; {EXAMPLE}"))
 }
 
+/// The first rows of an answer as CSV, of at most so many bytes; and how many they are, if there
+/// are more.
+pub(crate) async fn csv_of(
+    state: &ApiState,
+    statement: &str,
+    rows: usize,
+    most_bytes: usize,
+) -> Result<(String, Option<usize>), Problem> {
+    let limits = SqlLimits { timeout: TIMEOUT, rows, memory_bytes: MEMORY_BYTES };
+    let answer = state.store.sql(statement, limits).await?;
+    let written = tokio::task::spawn_blocking(move || {
+        text::csv(&answer.batches, answer.truncated, most_bytes)
+    });
+    let body = written
+        .await
+        .map_err(|error| Problem::internal(format!("writing the answer failed: {error}")))?;
+    let csv = String::from_utf8(body.bytes)
+        .map_err(|error| Problem::internal(format!("writing the answer failed: {error}")))?;
+    Ok((csv, body.first_rows))
+}
+
 async fn run(state: &ApiState, statement: &str, format: Format) -> Result<Response, Problem> {
     let start = Instant::now();
     let rows = format.most_rows();

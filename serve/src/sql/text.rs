@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use serde_json::Value;
 use spanwise_store::MAX_ANSWER_BYTES;
 
-use super::bounded_writer::BoundedWriter;
+use super::bounded_writer::{BoundedWriter, WRITTEN_WITHIN};
 use super::format::Body;
 
 /// The line ending of CSV.
@@ -22,9 +22,9 @@ fn names(batches: &[RecordBatch]) -> Vec<String> {
     fields.map(|field| field.name().clone()).collect()
 }
 
-/// CSV. Null is an empty field; an empty text is a quoted empty field.
-pub(super) fn csv(batches: &[RecordBatch], truncated: bool) -> Body {
-    let mut written = BoundedWriter::default();
+/// CSV of at most so many bytes. Null is an empty field; an empty text is a quoted empty field.
+pub(super) fn csv(batches: &[RecordBatch], truncated: bool, most_bytes: usize) -> Body {
+    let mut written = BoundedWriter::within(most_bytes, WRITTEN_WITHIN);
     let mut whole = written.begin(|to| {
         for (index, name) in names(batches).iter().enumerate() {
             to.text(if index > 0 { "," } else { "" })?;
@@ -193,8 +193,8 @@ mod tests {
     fn csv_is_quoted_where_it_must_be_and_tells_null_from_nothing() {
         let expected =
             "t,n\r\n\"a,\"\"b\"\"\n\",1\r\n,-20\r\n\"\",\r\nplain,9223372036854775807\r\n";
-        assert_eq!(csv(&[batch()], false).bytes, expected.as_bytes());
-        assert_eq!(csv(&[], false).bytes, b"\r\n");
+        assert_eq!(csv(&[batch()], false, MAX_ANSWER_BYTES).bytes, expected.as_bytes());
+        assert_eq!(csv(&[], false, MAX_ANSWER_BYTES).bytes, b"\r\n");
     }
 
     #[test]

@@ -450,10 +450,14 @@ pub(super) struct ResourceSpans {
 }
 
 #[derive(Clone, PartialEq, Message, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Resource {
     #[prost(message, repeated, tag = "1")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) attributes: Vec<KeyValue>,
+    #[prost(uint32, tag = "2")]
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) dropped_attributes_count: u32,
 }
 
 #[derive(Clone, PartialEq, Message, Serialize)]
@@ -465,6 +469,7 @@ pub(super) struct ScopeSpans {
 }
 
 #[derive(Clone, PartialEq, Message, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct InstrumentationScope {
     #[prost(string, tag = "1")]
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -475,6 +480,9 @@ pub(super) struct InstrumentationScope {
     #[prost(message, repeated, tag = "3")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) attributes: Vec<KeyValue>,
+    #[prost(uint32, tag = "4")]
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) dropped_attributes_count: u32,
 }
 
 #[derive(Clone, PartialEq, Message, Serialize)]
@@ -538,6 +546,9 @@ pub(super) struct Event {
     #[prost(message, repeated, tag = "3")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) attributes: Vec<KeyValue>,
+    #[prost(uint32, tag = "4")]
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) dropped_attributes_count: u32,
 }
 
 #[derive(Clone, PartialEq, Message, Serialize)]
@@ -555,6 +566,9 @@ pub(super) struct Link {
     #[prost(message, repeated, tag = "4")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) attributes: Vec<KeyValue>,
+    #[prost(uint32, tag = "5")]
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) dropped_attributes_count: u32,
 }
 
 #[derive(Clone, PartialEq, Message, Serialize)]

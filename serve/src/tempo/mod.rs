@@ -18,6 +18,7 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use serde::Serialize;
 use spanwise_model::{TraceId, WrittenId};
+use spanwise_parameters::tags::logfmt;
 use spanwise_query::{PagePosition, Queries, QueryError, TraceQuery, TraceTree};
 
 use crate::answer_limits::AnswerLimits;
@@ -28,7 +29,7 @@ use messages::{
     PartialStatus, QueryInstantRequest, QueryRangeRequest, SearchRequest, SearchResponse, Trace,
     TraceByIdMetrics, TraceByIdResponse,
 };
-use parameters::{Parameters, logfmt};
+use parameters::Parameters;
 use refusal::Refusal;
 
 /// The version of Tempo whose API this is: Grafana asks for it, to know what it may ask for.
@@ -158,8 +159,10 @@ fn search_request(parameters: &Parameters) -> Result<SearchRequest, Refusal> {
     if limit == Some(0) {
         return Err(Refusal::invalid("invalid limit: must be a positive number"));
     }
+    let tags = tags.map(logfmt).transpose();
+    let tags = tags.map_err(|why| Refusal::invalid(format!("invalid tags: {why}")))?;
     Ok(SearchRequest {
-        tags: tags.map(logfmt).transpose()?.unwrap_or_default().into_iter().collect(),
+        tags: tags.unwrap_or_default().into_iter().collect(),
         min_duration_ms: milliseconds("minDuration")?,
         max_duration_ms: milliseconds("maxDuration")?,
         limit: limit.unwrap_or(0),

@@ -34,6 +34,8 @@ const MAX_SERIES: u32 = 10_000;
 const DEFAULT_EXEMPLARS: u32 = 100;
 const MAX_EXEMPLARS: u32 = 1_000;
 const DEFAULT_TAGS: u32 = 10_000;
+/// Tags that a search may ask for at once. Each becomes a part of a query.
+const MAX_TAGS: usize = 64;
 const SECOND_NANO: i64 = 1_000_000_000;
 
 /// Start and end in seconds, of which each may be 0 for absent. The end is in it.
@@ -53,6 +55,13 @@ pub(super) fn time(start: u32, end: u32) -> Result<TimeRange, Refusal> {
 }
 
 pub(super) fn search(request: &SearchRequest) -> Result<TraceqlSearch, Refusal> {
+    if request.tags.len() > MAX_TAGS {
+        return Err(Refusal::invalid(format!(
+            "invalid tags: there are {} of them, and at most {MAX_TAGS} are searched for; leave \
+             some out, or write a query in TraceQL",
+            request.tags.len()
+        )));
+    }
     let query = if request.query.is_empty() {
         of_tags(request.tags.iter().map(|(key, value)| (key.as_str(), value.as_str())))?
     } else if !request.tags.is_empty() {

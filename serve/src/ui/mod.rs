@@ -17,9 +17,10 @@ const INDEX: &str = "index.html";
 
 /// Whether the UI has a page with this path (`web/src/pages/*/index.tsx`).
 fn is_page(path: &str) -> bool {
-    match path.strip_prefix("trace/") {
-        Some(id) => !id.is_empty() && !id.contains('/'),
-        None => matches!(path, "" | "search" | "map" | "status"),
+    let named = ["trace/", "service/", "chains/"];
+    match named.iter().find_map(|folder| path.strip_prefix(folder)) {
+        Some(name) => !name.is_empty() && !name.contains('/'),
+        None => matches!(path, "" | "search" | "map" | "status" | "chains" | "causes"),
     }
 }
 
@@ -91,6 +92,7 @@ mod tests {
         for page in pages {
             assert!(is_page(&page), "/{page}");
         }
+        assert!(is_page("service/cart%2Fv2") && !is_page("service/"));
         assert!(is_page("trace/abc") && !is_page("trace/") && !is_page("v1/traces"));
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Query as UrlQuery, State};
 use spanwise_model::schema::column;
 use spanwise_model::{ModelError, Status};
+use spanwise_parameters::tags::annotations;
 use spanwise_query::{
     Queries, RowQuery, RowTest, SpanPredicate, TraceTree, WholeAnswer, WholeQuery,
 };
@@ -206,28 +207,6 @@ impl Request {
         all.traces.truncate(self.limit);
         Ok(all)
     }
-}
-
-/// The parts of an `annotationQuery`. A value that is given wins over a key alone, and the last
-/// of several values.
-fn annotations(text: &str) -> Vec<(String, Option<String>)> {
-    let mut parts: Vec<(String, Option<String>)> = Vec::new();
-    for part in text.split(" and ") {
-        let (key, value) = match part.split_once('=') {
-            Some((key, value)) => (key.trim(), Some(value.trim()).filter(|it| !it.is_empty())),
-            None => (part.trim(), None),
-        };
-        if key.is_empty() {
-            continue;
-        }
-        let value = value.map(str::to_owned);
-        match parts.iter_mut().find(|(known, _)| known == key) {
-            Some((_, known)) if part.contains('=') => *known = value,
-            Some(_) => {}
-            None => parts.push((key.to_owned(), value)),
-        }
-    }
-    parts
 }
 
 pub(super) async fn traces(

@@ -302,7 +302,7 @@ async fn what_sdks_sent_comes_back_in_version_3() {
 }
 
 /// Calls a method; the messages that come back, and the status.
-async fn call(api: &Api, method: &str, question: &[u8]) -> (Vec<Vec<u8>>, String) {
+pub(super) async fn call(api: &Api, method: &str, question: &[u8]) -> (Vec<Vec<u8>>, String) {
     let mut body = vec![0];
     body.extend((question.len() as u32).to_be_bytes());
     body.extend(question);
@@ -326,7 +326,7 @@ async fn call(api: &Api, method: &str, question: &[u8]) -> (Vec<Vec<u8>>, String
 }
 
 /// A message with these fields, which are texts, bytes or messages.
-fn message(fields: &[(u8, &[u8])]) -> Vec<u8> {
+pub(super) fn message(fields: &[(u8, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (number, value) in fields {
         bytes.extend([number << 3 | 2, u8::try_from(value.len()).expect("short")]);

@@ -1,11 +1,14 @@
 //! Every endpoint, with a real store that contains an assembled shop.
 
+mod bounds;
 mod catalogue;
 mod deletion;
 mod graph;
 mod jaeger;
 mod large;
 mod lists;
+mod mcp;
+mod one_set;
 mod parameters;
 mod safety;
 mod search;

@@ -97,6 +97,91 @@ async fn an_answer_says_when_it_passes_over_company_of_one_nanosecond() {
     assert_eq!((all["traces"].as_array().map(Vec::len), &all["warnings"]), (Some(12), &json!([])));
 }
 
+/// All traces of an answer in lines, and what follows them.
+async fn lines(api: &Api, search: &str) -> (Vec<String>, Value) {
+    let request = Request::get(format!("/api/v1/search?{search}"))
+        .header(header::ACCEPT, "application/x-ndjson, */*")
+        .body(Body::empty())
+        .expect("valid");
+    let (status, headers, body) = api.ask_bare(request).await;
+    assert_eq!(status, StatusCode::OK, "{}", String::from_utf8_lossy(&body));
+    assert_eq!(headers[header::CONTENT_TYPE], "application/x-ndjson");
+    let text = String::from_utf8(body).expect("text");
+    assert!(text.ends_with('\n'), "{text}");
+    let mut lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    for line in &lines {
+        serde_json::from_value::<spanwise_api::SearchLine>(line.clone()).expect("a line");
+    }
+    let end = lines.pop().expect("an end")["end"].take();
+    let ids = lines.iter().map(|line| line["trace"]["trace_id"].to_string()).collect();
+    (ids, end)
+}
+
+#[tokio::test]
+async fn cursors_lead_through_all_traces_and_lines_bring_them_at_once() {
+    for step_ms in [1, 0] {
+        let api = Api::empty().await;
+        let start = now() - 60_000 * MS;
+        for number in 1..=250u64 {
+            let at = start + number as i64 * step_ms * MS;
+            api.add(&[span(number * 100, Capture::ServerProcess, "web", "GET /", at, 20)]).await;
+        }
+        for (limit, most) in [(20, 13), (100, 3), (500, 1)] {
+            let (mut found, mut cursor, mut pages) = (Vec::new(), String::new(), 0);
+            loop {
+                let answer = api.get(&format!("search?limit={limit}&cursor={cursor}")).await;
+                let traces = answer["traces"].as_array().expect("a list").iter();
+                found.extend(traces.map(|trace| trace["trace_id"].to_string()));
+                pages += 1;
+                let Some(next) = answer["next_cursor"].as_str() else { break };
+                cursor = next.to_owned();
+            }
+            let distinct: std::collections::BTreeSet<_> = found.iter().collect();
+            // So many of one nanosecond that a cursor does not name them all.
+            let lost = if step_ms == 0 && limit < 250 { 250 - distinct.len() } else { 0 };
+            assert!(lost <= 50, "{lost} of them were lost");
+            assert_eq!((distinct.len() + lost, found.len() + lost), (250, 250), "{limit}");
+            assert!(pages <= most + 1, "{pages} pages of {limit}");
+        }
+        if step_ms == 0 {
+            continue;
+        }
+        let (found, end) = lines(&api, "limit=100000").await;
+        assert_eq!((found.len(), &end["traces"]), (250, &json!(250)));
+        assert_eq!((&end["next_cursor"], &end["warnings"]), (&json!(null), &json!([])));
+        let (first, end) = lines(&api, "limit=130").await;
+        let cursor = end["next_cursor"].as_str().expect("there are more");
+        let (rest, end) = lines(&api, &format!("limit=130&cursor={cursor}")).await;
+        assert_eq!(([first, rest].concat(), &end["next_cursor"]), (found, &json!(null)));
+        let (slowest, _) = lines(&api, "sort=slowest&limit=7").await;
+        assert_eq!(slowest.len(), 7);
+        let (none, end) = lines(&api, "service=nobody").await;
+        assert_eq!((none.len(), end["advice"].as_array().map(Vec::len)), (0, Some(1)));
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_of_no_answer_is_refused() {
+    let api = Api::shop().await;
+    for path in [
+        "search?cursor=x",
+        "search?cursor=1:xyz",
+        "search?cursor=1:&sort=slowest",
+        "services?cursor=web",
+        "operations?cursor=web",
+        "attributes?cursor=-1:a",
+        "attributes/values?key=url.path&cursor=a",
+    ] {
+        let why = api.refused(path, StatusCode::BAD_REQUEST).await;
+        assert!(why.contains("`next_cursor`"), "{path}: {why}");
+    }
+    let first = api.get("operations?limit=1").await;
+    let cursor = first["next_cursor"].as_str().expect("there are more").replace(' ', "+");
+    let second = api.get(&format!("operations?limit=1&cursor={cursor}")).await;
+    assert_ne!(first["operations"], second["operations"]);
+}
+
 #[tokio::test]
 async fn impossible_times_break_no_answer() {
     let api = Api::shop().await;

@@ -2,11 +2,11 @@
 //! ones are as good as absent, as Jaeger's UI sends them.
 
 use spanwise_model::WrittenId;
+use spanwise_parameters::{go_duration, tags};
 use spanwise_query::now_unix_nano;
 use spanwise_store::TimeRange;
 
 use super::Failure;
-use crate::dialect::go_duration;
 use crate::dialect::placed::Reading;
 use crate::jaeger::read_id;
 use crate::jaeger::search::{DEFAULT_TRACES, Search};
@@ -124,16 +124,11 @@ impl Parameters {
             put(&mut tags, key, value);
         }
         for json in self.all("tags") {
-            let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json)
-                .map_err(|error| {
-                    let why = format!("malformed 'tags' parameter, cannot unmarshal JSON: {error}");
-                    unreadable("tags", json, &why)
-                })?;
-            for (key, value) in object {
-                // Jaeger takes texts only; what else is meant is clear.
-                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                put(&mut tags, &key, &text);
-            }
+            let object = tags::object(json).map_err(|error| {
+                let why = format!("malformed 'tags' parameter, cannot unmarshal JSON: {error}");
+                unreadable("tags", json, &why)
+            })?;
+            object.iter().for_each(|(key, text)| put(&mut tags, key, text));
         }
         Ok(tags)
     }

@@ -439,6 +439,20 @@ const INGEST: &[CounterMeaning] = &[
         "let clients report over HTTP or gRPC, which tell them to wait",
     ),
     row("links_dropped_invalid_id", Loss, "links of spans had no right ids, and are lost", SENDER),
+    info("jvm_requests", "batches of JVM agents"),
+    info("jvm_spans_accepted", "spans taken from JVM agents"),
+    row(
+        "jvm_spans_dropped_ring_full",
+        Loss,
+        "spans were dropped by JVM agents, as their rings were full",
+        "see whether the server is reached and keeps up; sample more rarely in that service",
+    ),
+    row(
+        "jvm_spans_dropped_too_deep",
+        Loss,
+        "spans were dropped by JVM agents, as 64 were open within one another",
+        "turn off the hooks of libraries that call one another so deeply",
+    ),
     info("otap_batches", "batches taken by OTAP"),
     row(
         "otap_rows_dropped_no_owner",
@@ -554,6 +568,45 @@ const ASSEMBLY: &[CounterMeaning] = &[
         Fault,
         "what was assembled could not be kept; it is assembled again when it is asked for",
         DISK,
+    ),
+    row(
+        "metrics_spans_folded",
+        Info,
+        "spans that were counted for Prometheus under the name `other`, as there are more names \
+         than metrics.series",
+        "",
+    ),
+    row(
+        "metrics_calls_folded",
+        Info,
+        "calls between services that were counted for Prometheus under the name `other`, likewise",
+        "",
+    ),
+    row(
+        "metrics_traces_counted_early",
+        Info,
+        "traces whose calls were counted for Prometheus before ten seconds were over, as many were \
+         under way; the called side may be unknown there",
+        "",
+    ),
+    row(
+        "metrics_traces_reopened",
+        Info,
+        "traces of which spans came after their calls had been counted for Prometheus",
+        "",
+    ),
+    row(
+        "metrics_spans_changed_late",
+        Info,
+        "spans whose parent or trace was found anew after they had been counted for Prometheus; \
+         the service map has them right",
+        "",
+    ),
+    row(
+        "metrics_spans_not_assembled",
+        Fault,
+        "spans whose calls are not counted for Prometheus, as assembly did not take them",
+        "read the server's log, and report what it says",
     ),
 ];
 

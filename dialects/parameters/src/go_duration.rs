@@ -1,7 +1,7 @@
 //! Durations as Go's `time.ParseDuration` reads them: `1.5s`, `1h15m`, `-300us`.
 
 /// Reads a duration, in nanoseconds. `None` for what is none, or longer than 292 years.
-pub(crate) fn read(text: &str) -> Option<i64> {
+pub fn read(text: &str) -> Option<i64> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
         None => (1, text.strip_prefix('+').unwrap_or(text)),
