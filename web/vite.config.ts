@@ -7,7 +7,11 @@ const api = process.env["SPANWISE_API"] ?? "http://127.0.0.1:7070";
 
 export default defineConfig({
   plugins: [react()],
-  server: { host: "127.0.0.1", port: 5173, proxy: { "/api": api } },
+  server: {
+    host: "127.0.0.1",
+    port: 5173,
+    proxy: { "/api": api, "/tempo": api, "/jaeger": api, "/zipkin": api },
+  },
   build: { target: "es2022", sourcemap: false, chunkSizeWarningLimit: 900 },
   test: { include: ["src/**/*.test.ts"], environment: "node" },
 });

@@ -9,12 +9,16 @@
  * parts to run, such as `trace,map` (search always runs). Saves screenshots, prints `N passed, N
  * failed`, and exits with 1 if a check failed.
  */
+import { chainsChecks } from "./browser/chains.mjs";
 import { looksChecks } from "./browser/looks.mjs";
 import { mapChecks } from "./browser/map.mjs";
 import { must, start } from "./browser/harness.mjs";
+import { overviewChecks } from "./browser/overview.mjs";
 import { searchChecks } from "./browser/search.mjs";
 import { statusChecks } from "./browser/status.mjs";
+import { queryChecks } from "./browser/query.mjs";
 import { traceChecks } from "./browser/trace.mjs";
+import { viewsChecks } from "./browser/views.mjs";
 
 const base = process.argv[2] ?? process.env.BASE_URL ?? "http://127.0.0.1:7070";
 const out = process.argv[3] ?? process.env.OUT ?? "test-results";
@@ -23,8 +27,12 @@ const only = process.env.ONLY?.split(",");
 const t = await start(base.replace(/\/$/, ""), out);
 await searchChecks(t);
 for (const [name, checks] of [
+  ["overview", overviewChecks],
+  ["query", queryChecks],
   ["trace", traceChecks],
+  ["views", viewsChecks],
   ["map", mapChecks],
+  ["chains", chainsChecks],
   ["status", statusChecks],
   ["looks", looksChecks],
 ]) {

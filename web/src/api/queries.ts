@@ -6,6 +6,10 @@ import type { PageAsked } from "./pages";
 import type {
   AttributeKeys,
   AttributeValues,
+  Causes,
+  Capacity,
+  ChainList,
+  ChainPage,
   Graph,
   Operations,
   SearchAnswer,
@@ -111,6 +115,45 @@ export const useGraph = (start: string, end: string, live: boolean) =>
     queryFn: ({ signal }) => get<Graph>("graph", { start, end }, signal),
     placeholderData: keepPreviousData,
     refetchInterval: live ? LIVE_MILLISECONDS : 15_000,
+  });
+
+/** Causes. Without a start and an end, the unusual time is found. */
+export const useCauses = (start: string | null, end: string | null, service: string | null) =>
+  useQuery({
+    queryKey: ["cause", start, end, service],
+    queryFn: ({ signal }) =>
+      get<Causes>(
+        "cause",
+        { start: start ?? undefined, end: end ?? undefined, service: service ?? undefined },
+        signal,
+      ),
+    // Many spans are read for it: it is asked again only on demand.
+    staleTime: 60_000,
+  });
+
+export const useChains = (start: string, end: string) =>
+  useQuery({
+    queryKey: ["chains", start, end],
+    queryFn: ({ signal }) => get<ChainList>("chains", { start, end }, signal),
+    placeholderData: keepPreviousData,
+    staleTime: 15_000,
+  });
+
+export const useChain = (id: string, start: string, end: string) =>
+  useQuery({
+    queryKey: ["chain", id, start, end],
+    queryFn: ({ signal }) => get<ChainPage>(`chains/${id}`, { start, end }, signal),
+    placeholderData: keepPreviousData,
+    staleTime: 15_000,
+  });
+
+export const useCapacity = (start: string, end: string, scale: string[]) =>
+  useQuery({
+    queryKey: ["capacity", start, end, scale],
+    queryFn: ({ signal }) => get<Capacity>("capacity", { start, end, scale }, signal),
+    enabled: scale.length > 0,
+    placeholderData: keepPreviousData,
+    staleTime: 15_000,
   });
 
 export const useStatus = () =>

@@ -82,6 +82,8 @@ export interface AttributeKeys {
   covered: CoveredRange;
   /** The keys, the most frequent first. */
   keys: AttributeKey[];
+  /** The `cursor` of the next page; null if there is none. */
+  next_cursor: string | null;
 }
 
 /** What has an attribute. */
@@ -120,15 +122,265 @@ export interface AttributeValue {
 export interface AttributeValues {
   /** The range of time whose spans were counted. */
   covered: CoveredRange;
+  /** The `cursor` of the next page; null if there is none. */
+  next_cursor: string | null;
   /** The values, the most frequent first. */
   values: AttributeValue[];
+}
+
+/** Where runs spend their time, and what they do too often. */
+export interface Bottlenecks {
+  /** Callers that make ten or more calls at a time, the most first. */
+  fan_outs: FanOut[];
+  /** What was read for the answer. */
+  observed: ObservedRuns;
+  /**
+   * Five or more calls of one operation by one caller, one after another ("N+1"), the most
+   * time first.
+   */
+  repeated: RepeatedCalls[];
+  /** Calls that were made again because they failed, the most time first. */
+  retried: RetriedCalls[];
+  /**
+   * Calls one after another that could run at the same time: proven ones first, then by the
+   * time that it would save.
+   */
+  sequential: SequentialCalls[];
+  /** Where time is spent, the most time of the critical path first. */
+  shares: TimeShare[];
+  /** What limits the answer. */
+  warnings: string[];
 }
 
 /** A number of bytes, as a string of decimal digits. */
 export type Bytes = string;
 
+/** The load that changed rates of entrances would cause. */
+export interface Capacity {
+  /** The entrances with their rates, most runs first. */
+  entrances: ScaledEntrance[];
+  /** What was read for the answer. */
+  observed: ObservedRuns;
+  /** Operations; those that are furthest above their peaks first. */
+  operations: PredictedLoad[];
+  /** The length of the intervals of peaks. */
+  peak_seconds: number;
+  /** Services and databases, with all their operations; in the same order. */
+  services: PredictedLoad[];
+  /** How many operations there are; the list may be shorter. */
+  total: number;
+  /** What limits the answer. */
+  warnings: string[];
+}
+
 /** Where a span was captured. */
 export type Capture = "app" | "client-process" | "client-nic" | "server-nic" | "server-process";
+
+/** A value of an attribute that separates bad spans from good ones. */
+export interface CauseAttribute {
+  /** The share, from 0 to 1, of bad spans that have it. */
+  bad_share: number;
+  /** The share, from 0 to 1, of good spans that have it. */
+  good_share: number;
+  /** The attribute. */
+  key: string;
+  /** The value. */
+  value: string;
+}
+
+/** Something that began or ended. */
+export interface CauseChange {
+  /** The service that changed. */
+  service: string;
+  /** When it was first seen; null for what ended. */
+  since_unix_nano: Nano | null;
+  /** A sentence for people. */
+  text: string;
+}
+
+/** Evidence against a suspect. */
+export interface CauseEvidence {
+  /** What it is of. */
+  kind: CauseKind;
+  /** A sentence for people. */
+  text: string;
+  /** The usual value. */
+  usual: number;
+  /** Milliseconds, calls for each run, or the share from 0 to 1 that failed. */
+  value: number;
+}
+
+/** What evidence is of. */
+export type CauseKind =
+  /** Time that an operation itself took. */
+  | "own_time"
+  /** Time between a caller and the service that answers. */
+  | "time_between"
+  /** Calls for each run of an operation. */
+  | "calls"
+  /** Failures that no failed call explains. */
+  | "errors";
+
+/** A service that is suspected. */
+export interface CauseSuspect {
+  /** Values of attributes that slow or failed spans have, and others do not. */
+  attributes: CauseAttribute[];
+  /** Traces that show it, the worst first. */
+  bad_traces: CauseTrace[];
+  /** About when it began; null if that is not known. */
+  began_unix_nano: Nano | null;
+  /** Services that call it. */
+  callers: string[];
+  /** What speaks against it, the strongest first. */
+  evidence: CauseEvidence[];
+  /** The operation that the strongest evidence is of; null if it is of no single one. */
+  operation: string | null;
+  /** The hosts, pods or processes where it is seen. */
+  places: string[];
+  /**
+   * The share of what is unusual that it explains; more than 1 if it explains it in several
+   * ways.
+   */
+  score: number;
+  /** The service. */
+  service: string;
+  /** Whether it stands out. */
+  stands_out: boolean;
+  /** Traces of the usual ranges, to compare with. */
+  usual_traces: CauseTrace[];
+}
+
+/** An example. */
+export interface CauseTrace {
+  /** What it shows, such as `210 ms`. */
+  shows: string;
+  /** The start of the span that shows it. */
+  start_unix_nano: Nano;
+  /** The trace's id. */
+  trace_id: string;
+}
+
+/** Who is suspected of having made a range of time unlike the time before it. */
+export interface Causes {
+  /** What began or ended with the range: calls, versions, services. */
+  changes: CauseChange[];
+  /** Whether the range was found, because none was given. */
+  found: boolean;
+  /** The range that is explained. */
+  range: Range;
+  /** Spans of the range that were compared. */
+  spans: number;
+  /** Whether a suspect stands out. If none does, nothing is known to be wrong. */
+  stands_out: boolean;
+  /** The answer in one or two sentences. */
+  summary: string;
+  /** Suspects, the most suspected first. */
+  suspects: CauseSuspect[];
+  /** From the first to the last of the usual ranges; null if there are none. */
+  usual_range: Range | null;
+  /** How many usual ranges it was compared with. */
+  usual_ranges: number;
+  /** Spans of the usual ranges. */
+  usual_spans: number;
+  /** What limits the answer. */
+  warnings: string[];
+}
+
+/** Calls of a chain by one path. */
+export interface ChainCall {
+  /** Calls in all runs. */
+  calls: number;
+  /** Whether the rest of the run depends on it. */
+  chain_dependency: DependencyVerdict;
+  /** CR: how often a run calls it. */
+  cr: number;
+  /** Whether its caller depends on it. */
+  dependency: DependencyVerdict;
+  /** DR: how often its caller calls it, for each call of that caller; 1 for the entrance. */
+  dr: number;
+  /** Calls that failed. */
+  errors: number;
+  /** 0 for the entrance. */
+  level: number;
+  /** LR: its share, from 0 to 1, of the chain's response time. */
+  lr: number;
+  /** The mean time of a call in which none of its own calls ran. */
+  mean_self_nano: Nano;
+  /** The called operation. */
+  operation: string;
+  /** The share, from 0 to 1, of runs with such a call. */
+  present_share: number;
+  /** The called service; the protocol of what was called and not captured. */
+  service: string;
+}
+
+/** Chains: runs of one entrance with nearly the same calls. */
+export interface ChainList {
+  /** The chains, most runs first. */
+  chains: ChainSummary[];
+  /** What was read for the answer. */
+  observed: ObservedRuns;
+  /** How many chains there are; the list may be shorter. */
+  total: number;
+  /** What limits the answer. */
+  warnings: string[];
+}
+
+/** A chain with its calls. */
+export interface ChainPage {
+  /** Its calls, in depth-first order, those with most calls first. */
+  calls: ChainCall[];
+  /** The chain. */
+  chain: ChainSummary;
+  /** What was read for the answer. */
+  observed: ObservedRuns;
+  /** How many different paths there are; the list of calls may be shorter. */
+  total: number;
+  /** What limits the answer. */
+  warnings: string[];
+}
+
+/** A chain. */
+export interface ChainSummary {
+  /** The share, from 0 to 1, of runs whose entrance failed. */
+  error_share: number;
+  /** Runs whose entrance failed. */
+  errors: number;
+  /** The slowest failed run, as the id of its trace. */
+  failed_trace: string | null;
+  /** Start of the first run. */
+  first_unix_nano: Nano;
+  /** Its id: that of the shape with most runs. Any shape's id finds the chain. */
+  id: string;
+  /** Start of the last run. */
+  last_unix_nano: Nano;
+  /** The entrance's operation. */
+  operation: string;
+  /** The median duration of runs. */
+  p50_nano: Nano;
+  /** The 95th percentile of durations. */
+  p95_nano: Nano;
+  /** The 99th percentile of durations. */
+  p99_nano: Nano;
+  /** Different paths from the entrance to a call. */
+  paths: number;
+  /** Runs. */
+  runs: number;
+  /** Runs per second. */
+  runs_per_second: number;
+  /** The entrance's service. */
+  service: string;
+  /** Different services that are called, with the entrance's. */
+  services: number;
+  /** How many shapes are merged in it. */
+  shapes: number;
+  /** The share, from 0 to 1, of all runs. */
+  share: number;
+  /** The slowest run, as the id of its trace. */
+  slow_trace: string;
+  /** A run that did not fail and took about as long as the median, as the id of its trace. */
+  typical_trace: string | null;
+}
 
 /** How far a host's clock is ahead of another's, computed from the calls between them. */
 export interface ClockDifference {
@@ -195,6 +447,100 @@ export interface Deletion {
   deleted_spans: number;
 }
 
+/** Which calls are strong and weak dependencies, over all chains. */
+export interface Dependencies {
+  /** The edges, most failures first. */
+  edges: DependencyEdge[];
+  /** What was read for the answer. */
+  observed: ObservedRuns;
+  /** How many edges there are; the list may be shorter. */
+  total: number;
+  /** What limits the answer. */
+  warnings: string[];
+}
+
+/** How a caller depends on a call. */
+export type Dependency =
+  /** If it fails, nothing that would follow is called. */
+  | "strong"
+  /** If it fails, some or all of what would follow is called. */
+  | "weak"
+  /** There are too few failures, or they do not agree. */
+  | "unknown";
+
+/** Calls from one operation to another. */
+export interface DependencyEdge {
+  /** What is called. */
+  called: OperationName;
+  /** What calls it. */
+  caller: OperationName;
+  /** Calls. */
+  calls: number;
+  /** Whether the caller depends on it. */
+  dependency: DependencyVerdict;
+  /** Calls that failed. */
+  errors: number;
+}
+
+/** Whether a caller depends on a call. */
+export interface DependencyVerdict {
+  /** How sure the verdict is, from 0.5 to 1; 0 if it is unknown. */
+  confidence: number;
+  /** Failures that were observed, without those that were retried. */
+  failures: number;
+  /** The share, from 0 to 1, of these failures after which nothing that would follow was called. */
+  stopped_share: number;
+  /** The verdict. */
+  verdict: Dependency;
+}
+
+/** The first call of runs. */
+export interface Entrance {
+  /** Calls for each run, with that of the entrance. */
+  calls_per_run: number;
+  /** Chains that begin with it. */
+  chains: number;
+  /** The share, from 0 to 1, of runs that failed. */
+  error_share: number;
+  /** Runs that failed. */
+  errors: number;
+  /** The operation. */
+  operation: string;
+  /** The median duration of runs. */
+  p50_nano: Nano;
+  /** The 95th percentile of durations. */
+  p95_nano: Nano;
+  /** The 99th percentile of durations. */
+  p99_nano: Nano;
+  /** Runs. */
+  runs: number;
+  /** Runs per second. */
+  runs_per_second: number;
+  /** Runs per second in the period before. */
+  runs_per_second_before: number;
+  /** The service. */
+  service: string;
+  /**
+   * The change of the rate against the period before: 0.5 is half as many more; null if there
+   * was no run before.
+   */
+  trend: number | null;
+}
+
+/** Where load comes in. */
+export interface Entrances {
+  /** The entrances, most runs first. */
+  entrances: Entrance[];
+  /** What was read for the answer. */
+  observed: ObservedRuns;
+  /** What was read of the period before, which is as long. */
+  observed_before: ObservedRuns;
+  /** How many entrances there are; the list may be shorter. */
+  total: number;
+  /** What limits the answer. */
+  warnings: string[];
+}
+
 /** A side of an exchange. */
 export type ErrorSide =
   /** It made the request. */
@@ -204,6 +550,20 @@ export type ErrorSide =
 
 /** Why a span has its parent. */
 export type Evidence = "tcp_sequence" | "thread" | "task" | "turn" | "sole_request" | "request_id" | "trace_header" | "span_context" | "enclosing" | "timing" | "ambiguous";
+
+/** Many calls at a time by one caller. */
+export interface FanOut {
+  /** Who makes them. */
+  caller: OperationName;
+  /** How many of its calls did so. */
+  callers: number;
+  /** The entrance of the runs. */
+  entrance: OperationName;
+  /** A trace with the most. */
+  example_trace: string;
+  /** The most at a time. */
+  most: number;
+}
 
 /** The service graph. */
 export interface Graph {
@@ -307,6 +667,18 @@ export type Level =
   /** Something does not work. */
   | "fault";
 
+/** The part of a load that a chain causes. */
+export interface LoadPart {
+  /** The chain's id. */
+  id: string;
+  /** The entrance's operation. */
+  operation: string;
+  /** Calls per second with the changed rates. */
+  predicted_per_second: number;
+  /** The entrance's service. */
+  service: string;
+}
+
 /** Nanoseconds, as a string of decimal digits. */
 export type Nano = string;
 
@@ -345,6 +717,29 @@ export interface ObjectStorage {
   waiting_files: Count;
 }
 
+/** The runs that an answer is about. */
+export interface ObservedRuns {
+  /** All runs from here on were read; the start of the range if none are missing. */
+  covered_from_unix_nano: Nano;
+  /** The end of the range that was asked for. */
+  end_unix_nano: Nano;
+  /** Runs that are counted. */
+  runs: number;
+  /** Runs that are not counted because their shapes are too rare and too many. */
+  runs_folded: number;
+  /**
+   * Traces that are not counted because parents are missing or doubtful, or because they are
+   * too deep or have too many different paths.
+   */
+  runs_left_out: number;
+  /** Spans that were read. */
+  spans: number;
+  /** The start of the range that was asked for. */
+  start_unix_nano: Nano;
+  /** The length of time that rates are computed over: from the first run on. */
+  window_seconds: number;
+}
+
 /** An operation. */
 export interface Operation {
   /** The kind of its spans. */
@@ -355,8 +750,18 @@ export interface Operation {
   spans: number;
 }
 
+/** An operation of a service. */
+export interface OperationName {
+  /** The operation. */
+  operation: string;
+  /** The service; the protocol of what was called and not captured. */
+  service: string;
+}
+
 /** Operations of one service, or of all services. */
 export interface Operations {
+  /** The `cursor` of the next page; null if there is none. */
+  next_cursor: string | null;
   /** The operations, those with most spans first. */
   operations: Operation[];
 }
@@ -378,6 +783,30 @@ export interface Plugin {
   name: string;
   /** Whether the agent has stopped calling it, because it failed too often. */
   switched_off: boolean;
+}
+
+/** A predicted load. */
+export interface PredictedLoad {
+  /** How many calls are busy with work of their own at a time now, in the mean. */
+  busy_now: number;
+  /** The same with the changed rates, if calls take as long as now. */
+  busy_predicted: number;
+  /** The chains that cause most of it, ten at most. */
+  chains: LoadPart[];
+  /** Calls per second now. */
+  now_per_second: number;
+  /** The operation; null for a whole service. */
+  operation: string | null;
+  /** The highest rate that was observed. */
+  peak_per_second: number;
+  /** The start of the interval with that rate. */
+  peak_unix_nano: Nano;
+  /** Calls per second with the changed rates. */
+  predicted_per_second: number;
+  /** The service; the protocol of what was called and not captured. */
+  service: string;
+  /** The predicted rate as a part of the peak: above 1 nobody has seen such a load. */
+  to_peak: number;
 }
 
 /** The body of every answer that is an error (RFC 9457). */
@@ -412,6 +841,43 @@ export interface Range {
   start_unix_nano: Nano;
 }
 
+/** An operation above or below another one. */
+export interface Relation {
+  /**
+   * Of a caller: calls of the operation that it causes. Of a called one: its calls that the
+   * operation causes.
+   */
+  calls: number;
+  /** The same for each second. */
+  calls_per_second: number;
+  /** The least number of calls between them: 1 for a direct caller. */
+  distance: number;
+  /** The operation. */
+  operation: string;
+  /** The service. */
+  service: string;
+}
+
+/** Many calls of one operation by one caller, one after another. */
+export interface RepeatedCalls {
+  /** The operation that is called again and again. */
+  called: OperationName;
+  /** The caller. */
+  caller: OperationName;
+  /** How many calls of the caller did so. */
+  callers: number;
+  /** Calls that they made. */
+  calls: number;
+  /** The entrance of the runs. */
+  entrance: OperationName;
+  /** A trace with the most. */
+  example_trace: string;
+  /** The most of one caller. */
+  most: number;
+  /** The share, from 0 to 1, of the time of all runs that these calls took. */
+  share: number;
+}
+
 /** An agent that sent something to this server. */
 export interface ReportingAgent {
   /** The address that it last connected from. */
@@ -434,6 +900,28 @@ export interface ReportingAgent {
   spans: Count;
 }
 
+/** Calls that were made again because they failed. */
+export interface RetriedCalls {
+  /** Failed calls that another attempt followed. */
+  attempts: number;
+  /** The operation that is called again. */
+  called: OperationName;
+  /** The caller. */
+  caller: OperationName;
+  /** All calls. */
+  calls: number;
+  /** The entrance of the runs. */
+  entrance: OperationName;
+  /** A trace with the most attempts. */
+  example_trace: string;
+  /** The most attempts of one call. */
+  most: number;
+  /** How often another attempt did not fail. */
+  rescued: number;
+  /** The share, from 0 to 1, of the time of all runs until the next attempts. */
+  share: number;
+}
+
 /** The root of a trace. */
 export interface RootSpan {
   /** Where it was captured. */
@@ -446,12 +934,31 @@ export interface RootSpan {
   service: string;
 }
 
+/** The rate of an entrance, now and changed. */
+export interface ScaledEntrance {
+  /** By what the rate is multiplied. */
+  factor: number;
+  /** Runs per second now. */
+  now_per_second: number;
+  /** The operation. */
+  operation: string;
+  /** Runs per second that are assumed. */
+  predicted_per_second: number;
+  /** The service. */
+  service: string;
+}
+
 /** Traces that were found. */
 export interface SearchAnswer {
   /** Why nothing was found, and what to do. */
   advice: string[];
   /** The range that the order holds for. */
   covered: CoveredRange;
+  /**
+   * The `cursor` of the next page; null if there is none, and in other orders than
+   * `newest`.
+   */
+  next_cursor: string | null;
   /**
    * The `end` with which the search for older traces continues; null if there are none,
    * and in other orders than `newest`.
@@ -465,6 +972,61 @@ export interface SearchAnswer {
   traces: TraceSummary[];
   /** What limits the answer. */
   warnings: string[];
+}
+
+/** What follows the traces of an answer in lines. */
+export interface SearchEnd {
+  /** Why nothing was found, and what to do. */
+  advice: string[];
+  /** The range that was searched for these traces. */
+  covered: CoveredRange;
+  /** The `cursor` with which the search continues; null if there are no more traces. */
+  next_cursor: string | null;
+  /** The traces before this line. */
+  traces: number;
+  /** What limits the answer. */
+  warnings: string[];
+}
+
+/** A line of an answer in lines (`Accept: application/x-ndjson`). */
+export type SearchLine =
+  /** A trace that was found. */
+  | {
+    trace: TraceSummary;
+  }
+  /** What follows the traces. An answer without it was broken off. */
+  | {
+    end: SearchEnd;
+  };
+
+/** Two calls of one caller, one after another, which could run at the same time. */
+export interface SequentialCalls {
+  /** How often the later one was called although the earlier one had failed. */
+  after_failure: number;
+  /** The caller. */
+  caller: OperationName;
+  /** The entrance of the runs. */
+  entrance: OperationName;
+  /** The trace in which it would save most. */
+  example_trace: string;
+  /** The call that is the earlier one, more often. */
+  first: OperationName;
+  /**
+   * Whether either order was seen, or calls after failures. Otherwise the second call may need
+   * what the first one answers.
+   */
+  proven: boolean;
+  /** How often they ran in the less frequent order. */
+  reversed: number;
+  /**
+   * The share, from 0 to 1, of the time of all runs that running them at the same time would
+   * save at most.
+   */
+  saved_share: number;
+  /** The other call. */
+  second: OperationName;
+  /** How often one began after the end of the other. */
+  times: number;
 }
 
 /** The server's settings and its assembly. */
@@ -516,6 +1078,8 @@ export interface ServiceUnknown {
 
 /** All services with stored spans. */
 export interface Services {
+  /** The `cursor` of the next page; null if there is none. */
+  next_cursor: string | null;
   /** The services, by name. */
   services: Service[];
 }
@@ -530,6 +1094,44 @@ export type Sort =
   | "errors"
   /** Most spans first. */
   | "largest";
+
+/** A chain that calls an operation. */
+export interface SourceChain {
+  /** Calls of the operation. */
+  calls: number;
+  /** How often a run calls it. */
+  cr: number;
+  /** The chain's id. */
+  id: string;
+  /** The entrance's operation. */
+  operation: string;
+  /** Runs of the chain. */
+  runs: number;
+  /** The entrance's service. */
+  service: string;
+  /** The share, from 0 to 1, of all calls of the operation. */
+  share: number;
+}
+
+/** Where the calls of a service or operation come from, and where they lead to. */
+export interface Sources {
+  /** What it calls, at any distance, the nearest first. */
+  called: Relation[];
+  /** What calls it, at any distance, the nearest first. */
+  callers: Relation[];
+  /** Its calls. */
+  calls: number;
+  /** Its calls per second. */
+  calls_per_second: number;
+  /** The chains that call it, those with most of its calls first. */
+  chains: SourceChain[];
+  /** Its calls that failed. */
+  errors: number;
+  /** What was read for the answer. */
+  observed: ObservedRuns;
+  /** What limits the answer. */
+  warnings: string[];
+}
 
 /** A span of a trace. Fields without a value are left out. */
 export interface Span {
@@ -739,6 +1341,25 @@ export interface Store {
   wal_bytes: Count;
   /** What an operator should know now, and what to do about it. */
   warnings: string[];
+}
+
+/** The time of an operation below a caller, in runs of an entrance. */
+export interface TimeShare {
+  /** The operation. */
+  called: OperationName;
+  /** Its caller; null for the entrance. */
+  caller: OperationName | null;
+  /** Calls. */
+  calls: number;
+  /**
+   * The share, from 0 to 1, of the time of all runs that is this operation's own time on the
+   * critical path.
+   */
+  critical_share: number;
+  /** The entrance of the runs. */
+  entrance: OperationName;
+  /** The mean time of a call in which none of its own calls ran. */
+  mean_self_nano: Nano;
 }
 
 /** The deepest failed span of a trace. */

@@ -1,5 +1,7 @@
 import { useServices } from "../api/queries";
 import { Blank } from "../parts/Blank";
+import { Commands } from "./Commands";
+import { DropZone } from "./DropZone";
 import { PAGES } from "./pages";
 import { introduce } from "./palette";
 import { Link, usePlace } from "./router";
@@ -16,6 +18,8 @@ export function App() {
   return (
     <>
       <TopBar />
+      <DropZone />
+      <Commands />
       {services.isPending ? (
         // Shown once, for a moment. Colours are assigned from all services, so the list of services
         // has to be loaded first.
@@ -58,7 +62,7 @@ function Nowhere() {
   return (
     <main>
       <Blank title="There is no such page" whole>
-        <Link to="/">Search for traces</Link>
+        <Link to="/search">Search for traces</Link>
       </Blank>
     </main>
   );

@@ -2,16 +2,25 @@ import { useEffect, useRef } from "react";
 import { CaptureTag } from "../parts/CaptureTag";
 
 const KEYS: readonly [keys: string[], what: string][] = [
+  [["Ctrl+K"], "Go to a page, a service or an action by its name"],
+  [["?"], "This help"],
+  [["g"], "Jump to a trace by its id"],
   [["/"], "Search: the service on the search page, the filter in a trace"],
-  [["j", "k"], "Next and previous span or trace (also f and b, or the arrows)"],
+  [["f", "b"], "Next and previous span or trace (also j and k, or the arrows)"],
+  [["n", "N"], "Next and previous found span"],
+  [["s", "w"], "Scroll down and up by a page"],
+  [["a", "d"], "Move the visible time left and right (A and D: farther)"],
+  [["+", "-"], "Zoom the visible time in and out"],
+  [["p", "o"], "Expand and collapse one level"],
+  [["]", "["], "Expand and collapse everything"],
+  [["←", "→"], "Collapse and expand the span"],
+  [["e"], "Next span that failed"],
+  [["c"], "Draw the critical path"],
+  [["r"], "Fold repeated siblings"],
+  [["m"], "Merge both sides of each hop into one line"],
+  [["v"], "Next view of the trace"],
   [["Enter"], "Open what is chosen; press what has the focus"],
   [["Esc"], "Close the details, or leave a field"],
-  [["←", "→"], "Collapse and expand the span"],
-  [["[", "]"], "Collapse and expand everything"],
-  [["e"], "Next span that failed"],
-  [["m"], "Merge both sides of each hop into one line"],
-  [["g"], "Jump to a trace by its id"],
-  [["?"], "This help"],
 ];
 
 export function Help({ open, onClose }: { open: boolean; onClose: () => void }) {

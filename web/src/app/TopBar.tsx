@@ -16,6 +16,12 @@ export function idIn(text: string): string | null {
   );
 }
 
+/** The page of a trace belongs to the search, and that of a service to the overview. */
+function isCurrent(to: string, path: string): boolean {
+  if (to === "/search" && path.startsWith("/trace/")) return true;
+  return to === path || (to === "/" && path.startsWith("/service/"));
+}
+
 export function TopBar() {
   const { path } = usePlace();
   const theme = useTheme();
@@ -26,21 +32,13 @@ export function TopBar() {
   useShortcuts({ "?": () => setHelp(true), g: () => jumpBox.current?.focus() });
   return (
     <header className="topbar">
-      <Link to="/" className="wordmark" aria-label="Spanwise: search">
+      <Link to="/" className="wordmark" aria-label="Spanwise: overview">
         <Logo />
         Spanwise
       </Link>
       <nav aria-label="Pages">
         {PAGES.flatMap((page) => (page.menu ? [page.menu] : [])).map(([to, name]) => (
-          <Link
-            key={to}
-            to={to}
-            aria-current={
-              (to === "/" ? path === "/" || path.startsWith("/trace/") : path === to)
-                ? "page"
-                : undefined
-            }
-          >
+          <Link key={to} to={to} aria-current={isCurrent(to, path) ? "page" : undefined}>
             {name}
           </Link>
         ))}

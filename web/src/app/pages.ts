@@ -1,8 +1,12 @@
 import type { ReactNode } from "react";
 // This order is the order of the pages' styles and of the menu.
+import { overviewPage } from "../pages/overview";
 import { searchPage } from "../pages/search";
 import { tracePage } from "../pages/trace";
 import { mapPage } from "../pages/map";
+import { causePage } from "../pages/cause";
+import { chainPage, chainsPage } from "../pages/chains";
+import { servicePage } from "../pages/service";
 import { statusPage } from "../pages/status";
 
 /** A page of the UI. Its folder has its route, title, menu entry and styles. */
@@ -16,4 +20,14 @@ export interface Page {
   show: (match: RegExpExecArray) => ReactNode;
 }
 
-export const PAGES: readonly Page[] = [searchPage, tracePage, mapPage, statusPage];
+export const PAGES: readonly Page[] = [
+  overviewPage,
+  searchPage,
+  tracePage,
+  mapPage,
+  causePage,
+  chainsPage,
+  chainPage,
+  servicePage,
+  statusPage,
+];

@@ -34,12 +34,21 @@ export interface Row {
   /** Whether the line itself matches the filter, rather than only one of its descendants. */
   matched: boolean;
   link: "root" | "certain" | "guess";
+  /** The siblings of the same name that this line stands for, itself included, if they are folded. */
+  repeated: Repeated | null;
+}
+
+export interface Repeated {
+  count: number;
+  totalNano: number;
 }
 
 export interface View {
   closed: ReadonlySet<string>;
   merge: boolean;
   filter: string;
+  /** Whether siblings of the same name share a line. */
+  fold?: boolean;
 }
 
 /** Times as reported, or, if `aligned`, corrected as if the clocks of all hosts agreed. */
@@ -143,12 +152,16 @@ export function matches(span: Span, filter: string): boolean {
 export function rows(tree: Tree, view: View): Row[] {
   const kept = view.filter.trim() === "" ? null : keep(tree, view.filter);
   const result: Row[] = [];
+  const repeats = new Map<string, Repeated>();
+  // A filter looks for single spans.
+  const fold = view.fold === true && kept === null;
   const stack: { span: Span; parent: number; level: number; last: boolean }[] = [];
   /** Without `level`, each span has its level in the whole tree. */
   const push = (ids: readonly string[], parent: number, level?: number) => {
-    const shown = ids
+    const all = ids
       .map((id) => tree.spans.get(id))
       .filter((span): span is Span => span !== undefined && (!kept || kept.has(span.span_id)));
+    const shown = fold ? folded(all, repeats) : all;
     for (let at = shown.length - 1; at >= 0; at--) {
       const span = shown[at]!;
       const next = shown[at + 1];
@@ -178,10 +191,44 @@ export function rows(tree: Tree, view: View): Row[] {
       matched:
         !kept || matches(span, view.filter) || (server !== null && matches(server, view.filter)),
       link: span.parent === null ? "root" : certainty(span) === "certain" ? "certain" : "guess",
+      repeated: repeats.get(span.span_id) ?? null,
     });
     if (!closed) push(below, result.length - 1, next.level + 1);
   }
   return result;
+}
+
+/** Fewer siblings of one name than this are not folded. */
+const REPEATED = 3;
+
+/** The siblings without the repetitions. A span that failed keeps its line. */
+function folded(siblings: readonly Span[], repeats: Map<string, Repeated>): Span[] {
+  if (siblings.length < REPEATED) return [...siblings];
+  const groups = new Map<string, Span[]>();
+  for (const span of siblings) {
+    if (outcome(span).failed) continue;
+    const name = `${span.service}\n${span.operation}\n${span.kind}`;
+    const group = groups.get(name);
+    if (group) group.push(span);
+    else groups.set(name, [span]);
+  }
+  const hidden = new Set<Span>();
+  for (const group of groups.values()) {
+    if (group.length < REPEATED) continue;
+    const totalNano = group.reduce((sum, span) => sum + nano(span.duration_nano), 0);
+    repeats.set(group[0]!.span_id, { count: group.length, totalNano });
+    for (const span of group.slice(1)) hidden.add(span);
+  }
+  return siblings.filter((span) => !hidden.has(span));
+}
+
+/** Spans at this level or deeper that have children: collapsed, they leave `levels` levels. */
+export function deeperThan(tree: Tree, levels: number): Set<string> {
+  return new Set(
+    tree.trace.spans
+      .filter((span) => span.children.length > 0 && span.depth >= levels - 1)
+      .map((span) => span.span_id),
+  );
 }
 
 /** Spans that match the filter, and all their ancestors. */

@@ -25,9 +25,11 @@ const smallTargets = (page) =>
     return [...all].flatMap((one) => {
       const box = one.getBoundingClientRect();
       const hidden = box.width === 0 || one.closest("[aria-hidden=true]") || one.disabled;
-      // A link within a sentence is as high as its line of text.
+      // A link within a sentence is as high as its line of text. A box of the flame graph is as
+      // wide as its span is long; the list of spans leads to the same spans (WCAG 2.2, 2.5.8).
       const inline = getComputedStyle(one).display === "inline";
-      if (hidden || inline || (box.width >= least && box.height >= least)) return [];
+      const drawn = one.closest("[data-testid=flame]") !== null;
+      if (hidden || inline || drawn || (box.width >= least && box.height >= least)) return [];
       return [`${one.className || one.textContent} ${box.width}×${box.height}`];
     });
   }, LEAST_TARGET);
@@ -45,11 +47,37 @@ export async function looksChecks(t) {
   const { page } = t;
   const failed = (await t.api("search?status=error&limit=1&start=-6h")).traces[0];
   const pages = [
-    ["search", "/?status=error", "results"],
-    ["search with conditions", "/?attribute=a>=5&attribute=%3Db&min=1ms&start=-6h", "scatter"],
+    ["overview", "/", "services"],
+    ["search", "/search?status=error", "results"],
+    [
+      "search with conditions",
+      "/search?attribute=a>=5&attribute=%3Db&min=1ms&start=-6h",
+      "scatter",
+    ],
     ["trace", `/trace/${t.best.id}`, "span"],
+    ["flame", `/trace/${t.best.id}?view=flame`, "flame", "once"],
+    ["operations", `/trace/${t.best.id}?view=operations`, "operation-table", "once"],
+    ["path", `/trace/${t.best.id}?view=path`, "path-table", "once"],
+    [
+      "compare",
+      `/trace/${t.best.id}?view=compare&with=${failed.trace_id}`,
+      "compare-table",
+      "once",
+    ],
+    ["file", "/trace/file", "file", "once"],
+    ["service", `/service/${encodeURIComponent(t.best.services[0])}`, "errors", "once"],
+    ["heat", "/search?chart=heat", "heat", "once"],
+    ["traceql", "/search?q=%7B%20status%20%3D%20error%20%7D", "results", "once"],
+    ["groups", "/search?q=%7B%20%7D&group=resource.service.name", "groups", "once"],
+    [
+      "different",
+      "/search?q=%7B%20status%20%3D%20error%20%7D&differ=query",
+      "different-sum",
+      "once",
+    ],
     ["details", `/trace/${failed.trace_id}`, "span"],
     ["map", "/map", "picture"],
+    ["chains", "/chains?scale=*%3D2x", "loads"],
     ["status", "/status", "status"],
     ["nothing", `/trace/${"0".repeat(31)}1`, "blank"],
   ];
@@ -62,7 +90,9 @@ export async function looksChecks(t) {
         await page.setViewportSize(size);
         await page.emulateMedia({ colorScheme: scheme });
         const wrong = [];
-        for (const [name, path, testid] of pages) {
+        for (const [name, path, testid, once] of pages) {
+          // Each size and each theme once is enough for what is made of the same parts.
+          if (once && (form === "desktop") !== (scheme === "light")) continue;
           await t.open(path, testid);
           if (name === "details") {
             await page.keyboard.press("e");
@@ -86,4 +116,41 @@ export async function looksChecks(t) {
   }
   await page.emulateMedia({ colorScheme: "light" });
   await page.setViewportSize(DESKTOP);
+
+  await t.check("who wants more contrast has it, in both themes", async () => {
+    const contrast = () =>
+      page.evaluate(() => {
+        // The browser writes every colour as rgb(…).
+        const probe = document.body.appendChild(document.createElement("i"));
+        const light = (name) => {
+          probe.style.color = `var(${name})`;
+          const parts = getComputedStyle(probe).color.match(/\d+/g).slice(0, 3);
+          const [r, g, b] = parts.map((text) => {
+            const part = Number(text) / 255;
+            return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+          });
+          return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+        };
+        const ground = light("--surface");
+        // WCAG's ratio.
+        const ratio = (ink) => (Math.max(ink, ground) + 0.05) / (Math.min(ink, ground) + 0.05);
+        const least = Math.min(
+          ...["--ink", "--ink-2", "--ink-3", "--accent", "--error", "--warn"].map((name) =>
+            ratio(light(name)),
+          ),
+        );
+        probe.remove();
+        return least;
+      });
+    await t.open("/status", "status");
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme, contrast: "no-preference" });
+      const usual = await contrast();
+      await page.emulateMedia({ colorScheme, contrast: "more" });
+      const more = await contrast();
+      must(more >= 7 && more > usual, `${colorScheme}: ${more}, otherwise ${usual}`);
+      await page.screenshot({ path: `${t.out}/contrast-${colorScheme}.png` });
+    }
+    await page.emulateMedia({ colorScheme: "light", contrast: "no-preference" });
+  });
 }

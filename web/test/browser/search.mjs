@@ -4,7 +4,7 @@ import { must } from "./harness.mjs";
 export async function searchChecks(t) {
   const { page } = t;
   await t.check("search lists traces and draws their durations", async () => {
-    await t.open("/?limit=500", "result");
+    await t.open("/search?limit=500", "result");
     const traces = await t.listed();
     must(traces.length > 0, "no trace in the list");
     const points = Number(await page.getAttribute("[data-testid=scatter]", "data-points"));
@@ -28,7 +28,7 @@ export async function searchChecks(t) {
       return new Set(rows.map(([id]) => id).filter((id) => id !== null));
     };
     const before = await stored();
-    await t.open("/?limit=50", "results");
+    await t.open("/search?limit=50", "results");
     const seen = new Set();
     let last = [];
     for (let pages = 0; pages < 100; pages++) {
@@ -54,7 +54,7 @@ export async function searchChecks(t) {
   });
 
   await t.check("the service filter narrows the list and stands in the address", async () => {
-    await t.open("/", "result");
+    await t.open("/search", "result");
     await page.keyboard.press("/");
     const focused = await page.evaluate(() => document.activeElement?.dataset.testid);
     must(focused === "service", "the key / did not focus the service field");
@@ -86,7 +86,7 @@ export async function searchChecks(t) {
       ["largest", "spans"],
       ["errors", "errors"],
     ]) {
-      await t.open(`/?sort=${sort}&limit=20`, "results");
+      await t.open(`/search?sort=${sort}&limit=20`, "results");
       await t.searched();
       const shown = await t.listed();
       const all = await t.api(`search?start=-1h&limit=500&sort=newest`);
@@ -107,14 +107,14 @@ export async function searchChecks(t) {
       json.covered.complete = false;
       json.warnings = ["Looked at the newest part only: narrow the search."];
     });
-    await t.open("/?sort=slowest", "results");
+    await t.open("/search?sort=slowest", "results");
     const covered = await page.innerText("[data-testid=covered]");
     must(/looked at .* only/.test(covered), covered);
     must((await page.locator("[data-testid=search-warning]").count()) === 1, "no warning");
   });
 
   await t.check("a failed trace says in the list who failed, and how", async () => {
-    await t.open("/?status=error", "results");
+    await t.open("/search?status=error", "results");
     await t.searched();
     const { traces } = await t.api("search?status=error&start=-1h&limit=100");
     const told = traces.find((one) => one.error?.text);
@@ -136,7 +136,7 @@ export async function searchChecks(t) {
   });
 
   await t.check("Enter and Space press what has the focus", async () => {
-    await t.open("/", "results");
+    await t.open("/search", "results");
     await page.focus("[data-testid=sort-slowest]");
     await page.keyboard.press("Enter");
     await page.waitForURL((url) => url.searchParams.get("sort") === "slowest");
@@ -146,7 +146,7 @@ export async function searchChecks(t) {
     await page.focus('nav a[href="/map"]');
     await page.keyboard.press("Enter");
     await page.waitForURL((url) => url.pathname === "/map");
-    await t.open("/", "result");
+    await t.open("/search", "result");
     const second = page.locator("[data-testid=result]").nth(1);
     const id = await second.getAttribute("data-trace-id");
     await second.focus();
@@ -159,7 +159,7 @@ export async function searchChecks(t) {
     await t.alter("**/api/v1/search*", (json) => {
       json.traces = json.traces.slice(held);
     });
-    await t.open("/?live=1", "result");
+    await t.open("/search?live=1", "result");
     await page.keyboard.press("j");
     await page.keyboard.press("j");
     const chosen = () => page.getAttribute(".result.chosen", "data-trace-id");
@@ -177,7 +177,7 @@ export async function searchChecks(t) {
   });
 
   await t.check("Back finds the list as it was left", async () => {
-    await t.open("/?limit=200", "result");
+    await t.open("/search?limit=200", "result");
     await page.click("[data-testid=status-ok]");
     await page.waitForURL((url) => url.searchParams.get("status") === "ok");
     await t.searched();
@@ -211,9 +211,9 @@ export async function searchChecks(t) {
         const style = getComputedStyle(field);
         return `${style.backgroundColor} ${style.borderColor} ${style.fontWeight}`;
       });
-    await t.open("/", "results");
+    await t.open("/search", "results");
     const unset = await look();
-    await t.open(`/?service=${encodeURIComponent(t.best.services[0])}`, "results");
+    await t.open(`/search?service=${encodeURIComponent(t.best.services[0])}`, "results");
     must((await look()) !== unset, `both look like ${unset}`);
     await page.focus("[data-testid=service]");
     const kept = await page.inputValue("[data-testid=service]");
@@ -223,7 +223,7 @@ export async function searchChecks(t) {
   await t.check(
     "the attribute field completes, adds, removes, and says what it does not know",
     async () => {
-      await t.open("/", "results");
+      await t.open("/search", "results");
       const field = page.locator("[data-testid=attribute]");
       await field.click();
       await page.keyboard.type("http.response.st");
@@ -262,7 +262,7 @@ export async function searchChecks(t) {
   );
 
   await t.check("times are told in one zone, and UTC is remembered", async () => {
-    await t.open("/", "result");
+    await t.open("/search", "result");
     const started = () => page.locator(".result .started").first().getAttribute("title");
     const local = await started();
     must(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC\+05:30$/.test(local), local);

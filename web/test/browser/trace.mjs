@@ -4,7 +4,7 @@ import { must, readTree, wellFormed } from "./harness.mjs";
 export async function traceChecks(t) {
   const { page, base } = t;
   await t.check("a trace opens by a click and its tree is whole", async () => {
-    await t.open(`/?limit=500&service=${encodeURIComponent(t.best.services[0])}`, "result");
+    await t.open(`/search?limit=500&service=${encodeURIComponent(t.best.services[0])}`, "result");
     await page.click(`[data-testid=result][data-trace-id="${t.best.id}"]`);
     await page.waitForURL((url) => url.pathname === `/trace/${t.best.id}`);
     t.trace = await t.api(`traces/${t.best.id}`);
@@ -129,7 +129,7 @@ export async function traceChecks(t) {
   });
 
   await t.check("an error is marked in the list and in the tree", async () => {
-    await t.open("/?status=error", "results");
+    await t.open("/search?status=error", "results");
     const failed = (await t.listed()).find((one) => one.errors > 0);
     must(failed, "no failed trace in the last hour");
     await t.open(`/trace/${failed.id}`, "span");
@@ -142,7 +142,7 @@ export async function traceChecks(t) {
   });
 
   await t.check("the jump box finds a trace by the id of a span", async () => {
-    await t.open("/", "results");
+    await t.open("/search", "results");
     await page.keyboard.press("g");
     await page.keyboard.type(`seen in ${t.trace.spans[0].span_id}`);
     await page.keyboard.press("Enter");
@@ -268,7 +268,7 @@ export async function traceChecks(t) {
 
   await t.check("any span is found by its id, and what is before it by scrolling up", async () => {
     const span = large.list.at(-3000);
-    await t.open("/", "results");
+    await t.open("/search", "results");
     await page.keyboard.press("g");
     await page.keyboard.type(span.span_id);
     await page.keyboard.press("Enter");

@@ -20,7 +20,7 @@ function searchLink({ start, end }: Range, parameters: Record<string, string>): 
   const query = new URLSearchParams(parameters);
   if (start !== DEFAULT_START) query.set("start", start);
   if (end !== "now") query.set("end", end);
-  return `/?${query.toString()}`;
+  return `/search?${query.toString()}`;
 }
 
 function Panel(props: {

@@ -1,4 +1,4 @@
-import type { Graph, GraphEdge } from "../../api/types";
+import type { Graph, GraphEdge, GraphNode } from "../../api/types";
 
 /** Identifies an edge in the address and in the picture. */
 export const edgeId = (edge: GraphEdge): string => `${edge.client}→${edge.server}/${edge.protocol}`;
@@ -14,16 +14,42 @@ export function important(edges: readonly GraphEdge[], most: number): GraphEdge[
   return sorted.length > most ? sorted.slice(0, most) : sorted;
 }
 
-/** A service, its callers and callees, and all calls among these. */
-export function neighbourhood(graph: Graph, service: string): Graph {
+/** A service, those that are at most `hops` calls away from it, and all calls among these. */
+export function neighbourhood(graph: Graph, service: string, hops: number): Graph {
   const near = new Set([service]);
-  for (const { client, server } of graph.edges) {
-    if (client === service) near.add(server);
-    if (server === service) near.add(client);
+  for (let hop = 0; hop < hops; hop++) {
+    const reached = new Set(near);
+    for (const { client, server } of graph.edges) {
+      if (near.has(client)) reached.add(server);
+      if (near.has(server)) reached.add(client);
+    }
+    if (reached.size === near.size) break;
+    for (const name of reached) near.add(name);
   }
+  return among(graph, near);
+}
+
+/** Only calls of at least this rate, and those who make or take them. */
+export function atLeast(graph: Graph, perSecond: number): Graph {
+  if (perSecond <= 0) return graph;
+  const edges = graph.edges.filter((edge) => edge.requests_per_second >= perSecond);
+  const named = new Set(edges.flatMap(({ client, server }) => [client, server]));
+  return { ...graph, edges, nodes: graph.nodes.filter(({ name }) => named.has(name)) };
+}
+
+/** The most important nodes, at most `most`, and the calls among them. `kept` is one of them. */
+export function foremost(graph: Graph, most: number, kept: string | null): Graph {
+  if (graph.nodes.length <= most) return graph;
+  const weight = (node: GraphNode) =>
+    node.name === kept ? Infinity : node.requests + ERROR_WEIGHT * node.errors;
+  const sorted = [...graph.nodes].sort((a, b) => weight(b) - weight(a));
+  return among(graph, new Set(sorted.slice(0, most).map(({ name }) => name)));
+}
+
+function among(graph: Graph, names: ReadonlySet<string>): Graph {
   return {
     ...graph,
-    nodes: graph.nodes.filter((node) => near.has(node.name)),
-    edges: graph.edges.filter((edge) => near.has(edge.client) && near.has(edge.server)),
+    nodes: graph.nodes.filter((node) => names.has(node.name)),
+    edges: graph.edges.filter((edge) => names.has(edge.client) && names.has(edge.server)),
   };
 }

@@ -1,11 +1,12 @@
 import { useEffect, useRef, useState } from "react";
 import { useOperations, useServices } from "../../api/queries";
 import { useServiceStyle } from "../../app/palette";
-import { setParams } from "../../app/router";
+import { setParams, usePlace } from "../../app/router";
 import { useShortcuts } from "../../app/shortcuts";
 import { canonicalDuration } from "../../model/duration";
 import { formatCount } from "../../model/number";
 import { DEFAULT_START } from "../../model/time";
+import { fromBuilder } from "../../model/traceql";
 import { Combobox } from "../../parts/Combobox";
 import { TimeRange } from "../../parts/TimeRange";
 import { AttributeField } from "./AttributeField";
@@ -22,6 +23,8 @@ export function Filters({ asked, onAgain }: { asked: Asked; onAgain: () => void 
   const serviceStyle = useServiceStyle();
   const services = useServices(asked.live);
   const operations = useOperations(asked.service);
+  const { params } = usePlace();
+  const { query, lost } = fromBuilder(asked);
   const first = useRef<HTMLInputElement>(null);
   // Folded on a phone only; elsewhere all filters are visible.
   const [open, setOpen] = useState(false);
@@ -160,6 +163,29 @@ export function Filters({ asked, onAgain }: { asked: Asked; onAgain: () => void 
         onClick={onAgain}
       >
         ↻
+      </button>
+      <button
+        type="button"
+        className="button"
+        aria-pressed={params.get("chart") === "heat"}
+        title="Durations of all spans that fit, counted; not only of the listed traces"
+        data-testid="chart-heat"
+        onClick={() => setParams({ chart: params.get("chart") === "heat" ? null : "heat" })}
+      >
+        Heat map
+      </button>
+      <button
+        type="button"
+        className="button"
+        title={
+          lost.length > 0
+            ? `The same search as a query; it does not say that ${lost.join(" and ")}`
+            : "The same search as a query"
+        }
+        data-testid="traceql"
+        onClick={() => setParams({ q: query, live: null }, "push")}
+      >
+        TraceQL
       </button>
       {narrowed(asked) && (
         <button

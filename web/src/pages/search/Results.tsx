@@ -14,7 +14,13 @@ import { useNow } from "../../parts/useNow";
 import { coveredText } from "./covered";
 import { rootOf } from "./root";
 
-export function Results(props: { answer: SearchAnswer; visit: string; ready: boolean }) {
+export function Results(props: {
+  answer: SearchAnswer;
+  visit: string;
+  ready: boolean;
+  /** Whether the server can order otherwise than by start. */
+  fixedOrder?: boolean;
+}) {
   const { traces, sort, covered, older_end_unix_nano: olderEnd } = props.answer;
   const now = useNow();
   const zone = useZone();
@@ -84,10 +90,10 @@ export function Results(props: { answer: SearchAnswer; visit: string; ready: boo
       <div className="results-head">
         <span>Trace</span>
         <span>Services</span>
-        <SortButton sort="largest" now={sort} name="Spans" />
-        <SortButton sort="errors" now={sort} name="Errors" />
-        <SortButton sort="slowest" now={sort} name="Duration" />
-        <SortButton sort="newest" now={sort} name="Started" />
+        <SortButton sort="largest" now={sort} name="Spans" fixed={props.fixedOrder} />
+        <SortButton sort="errors" now={sort} name="Errors" fixed={props.fixedOrder} />
+        <SortButton sort="slowest" now={sort} name="Duration" fixed={props.fixedOrder} />
+        <SortButton sort="newest" now={sort} name="Started" fixed={props.fixedOrder} />
       </div>
       {traces.map((trace) => (
         <Result
@@ -127,8 +133,9 @@ export function Results(props: { answer: SearchAnswer; visit: string; ready: boo
   );
 }
 
-function SortButton(props: { sort: Sort; now: Sort; name: string }) {
+function SortButton(props: { sort: Sort; now: Sort; name: string; fixed: boolean | undefined }) {
   const on = props.sort === props.now;
+  if (props.fixed) return <span className="number">{on ? `↓ ${props.name}` : props.name}</span>;
   return (
     <button
       type="button"

@@ -4,15 +4,22 @@ import { useTitle } from "../../app/title";
 import { milliseconds } from "../../model/time";
 import { Blank, Failure } from "../../parts/Blank";
 import { absolute } from "../../parts/TimeRange";
+import { BuilderHeat } from "./Heat";
 import { Empty } from "./Empty";
 import { Filters } from "./Filters";
 import { asked as read, question } from "./question";
+import { QuerySearch } from "./QuerySearch";
 import { Results } from "./Results";
 import { Scatter } from "./Scatter";
 
 const LEAST_DRAWN_MILLISECONDS = 10_000;
 
 export function SearchPage() {
+  const { params } = usePlace();
+  return params.has("q") ? <QuerySearch /> : <BuilderSearch />;
+}
+
+function BuilderSearch() {
   const { params, entry } = usePlace();
   const asked = read(params);
   const search = useSearch(question(asked), asked.live);
@@ -28,12 +35,16 @@ export function SearchPage() {
     <main className="search" data-loading={search.isFetching}>
       <h1 className="unseen">Search traces</h1>
       <Filters asked={asked} onAgain={() => void search.refetch()} />
-      <Scatter
-        traces={answer?.traces ?? []}
-        from={drawnFrom(from, to, oldest ?? from, answer?.older_end_unix_nano) / 1000}
-        to={to / 1000}
-        zoomed={/^\d+$/.test(asked.start) || asked.min !== "" || asked.max !== ""}
-      />
+      {params.get("chart") === "heat" ? (
+        <BuilderHeat />
+      ) : (
+        <Scatter
+          traces={answer?.traces ?? []}
+          from={drawnFrom(from, to, oldest ?? from, answer?.older_end_unix_nano) / 1000}
+          to={to / 1000}
+          zoomed={/^\d+$/.test(asked.start) || asked.min !== "" || asked.max !== ""}
+        />
+      )}
       {search.isError ? (
         <div className="room">
           <Failure error={search.error} />

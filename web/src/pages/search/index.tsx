@@ -1,10 +1,11 @@
 import type { Page } from "../../app/pages";
 import { SearchPage } from "./SearchPage";
 import "./search.css";
+import "./query.css";
 
 export const searchPage: Page = {
-  path: /^\/$/,
+  path: /^\/search$/,
   title: "Search",
-  menu: ["/", "Search"],
+  menu: ["/search", "Search"],
   show: () => <SearchPage />,
 };

@@ -5,6 +5,7 @@ import { certainty, explain, plainText } from "../../model/evidence";
 import { plural } from "../../model/number";
 import { outcome } from "../../model/outcome";
 import { failedRow, isElsewhere } from "../../model/tree";
+import type { Segment } from "../../model/criticalPath";
 import type { Row, Tree } from "../../model/tree";
 import { CaptureTag } from "../../parts/CaptureTag";
 
@@ -23,6 +24,8 @@ export interface LineProps {
   from: number;
   to: number;
   selected: boolean;
+  /** The parts of the critical path by span, if it is drawn. */
+  path: ReadonlyMap<string, readonly Segment[]> | null;
   onSelect: (id: string) => void;
   onToggle: (id: string) => void;
 }
@@ -129,6 +132,15 @@ export const Line = memo(function Line(props: LineProps) {
             </span>
           )}
         </span>
+        {row.repeated && (
+          <span
+            className="badge repeated"
+            title={`${row.repeated.count} siblings of this name, ${formatDuration(row.repeated.totalNano)} together; this is the first`}
+            data-testid="repeated"
+          >
+            ×{row.repeated.count} · {formatDuration(row.repeated.totalNano)}
+          </span>
+        )}
         {row.closed && <span className="count">{row.children}</span>}
       </div>
       <Bars {...props} row={row} />
@@ -216,6 +228,7 @@ function Bars(props: LineProps & { row: Row }) {
           length={Math.max(0, nano(server.duration_nano)) * scale}
         />
       )}
+      <PathParts {...props} row={row} />
       {fits ? (
         <span className="bar-text" style={{ left: `${shown.right}%` }}>
           {text}
@@ -231,6 +244,26 @@ function Bars(props: LineProps & { row: Row }) {
       )}
     </div>
   );
+}
+
+/** Where the critical path goes through this line's spans. */
+function PathParts({ path, row, from, to }: LineProps & { row: Row }) {
+  if (path === null) return null;
+  const scale = 100 / (to - from);
+  const sides = row.server ? [row.span, row.server] : [row.span];
+  return sides
+    .flatMap((side) => path.get(side.span_id) ?? [])
+    .map((part) => {
+      const left = Math.max(0, (part.from - from) * scale);
+      const right = Math.min(100, (part.to - from) * scale);
+      return right <= left ? null : (
+        <i
+          key={`${part.id} ${part.from}`}
+          className="on-path"
+          style={{ left: `${left}%`, width: `${right - left}%` }}
+        />
+      );
+    });
 }
 
 /** The visible part of the server's side of a call, in per cent. */

@@ -9,9 +9,15 @@ import { uncertain } from "../../model/tree";
 import type { Tree } from "../../model/tree";
 import { Copy } from "../../parts/Copy";
 import { Prose } from "../../parts/Prose";
+import { Export } from "./Export";
 import { setFilter } from "./state";
 
-export function TraceHead(props: { tree: Tree; filter: string; missing: string | null }) {
+export function TraceHead(props: {
+  tree: Tree;
+  filter: string;
+  missing: string | null;
+  local: boolean;
+}) {
   const { tree, filter } = props;
   const { trace } = tree;
   const zone = useZone();
@@ -30,15 +36,7 @@ export function TraceHead(props: { tree: Tree; filter: string; missing: string |
         </h1>
         <div className="actions">
           <Copy className="button" text={window.location.href} label="Link" />
-          <a
-            className="button"
-            href={`/api/v1/traces/${trace.trace_id}?download=1`}
-            download={`trace-${trace.trace_id}.json`}
-            title="Download the whole trace as JSON"
-            data-testid="download"
-          >
-            JSON
-          </a>
+          {!props.local && <Export id={trace.trace_id} />}
         </div>
       </div>
       <div className="facts">

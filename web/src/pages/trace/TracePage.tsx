@@ -60,7 +60,7 @@ export function TracePage({ id }: { id: string }) {
             <button className="button" onClick={() => void trace.refetch()}>
               Try again
             </button>
-            <Link className="button" to="/">
+            <Link className="button" to="/search">
               Search
             </Link>
           </div>

@@ -2,8 +2,10 @@ import type { Ref } from "react";
 import type { TracePage } from "../../api/types";
 import { plural } from "../../model/number";
 import { CaptureTag } from "../../parts/CaptureTag";
-import { setAligned, setFilter, setMerge } from "./state";
+import { setAligned, setFilter, setFold, setMerge, setPath } from "./state";
 import type { Shown } from "./state";
+
+const DEPTHS = [1, 2, 3, 4, 5, 6, 8, 10, 15, 20];
 
 /** Controls for the view of the trace, and the meaning of its symbols. */
 export function TraceTools(props: {
@@ -13,6 +15,10 @@ export function TraceTools(props: {
   findRef: Ref<HTMLInputElement>;
   onOpenAll: () => void;
   onCloseAll: () => void;
+  /** Collapses all that is deeper than this. */
+  onDepth: (levels: number) => void;
+  /** To the next found span (1) or the one before (-1). */
+  onFound: (by: 1 | -1) => void;
 }) {
   const { trace, shown } = props;
   return (
@@ -28,11 +34,39 @@ export function TraceTools(props: {
           aria-label="Filter spans"
           data-testid="filter"
           data-set={shown.filter !== ""}
+          onKeyDown={(event) => {
+            if (event.key !== "Enter") return;
+            event.preventDefault();
+            props.onFound(event.shiftKey ? -1 : 1);
+          }}
           spellCheck={false}
           autoComplete="off"
         />
         {shown.filter !== "" && <span className="label">{plural(props.found, "span")}</span>}
       </div>
+      {shown.filter !== "" && (
+        <div className="segments" role="group" aria-label="Found spans">
+          <button
+            type="button"
+            className="button icon"
+            aria-label="Previous found span"
+            title="Previous found span (N, or Shift+Enter in the field)"
+            onClick={() => props.onFound(-1)}
+          >
+            ↑
+          </button>
+          <button
+            type="button"
+            className="button icon"
+            aria-label="Next found span"
+            title="Next found span (n, or Enter in the field)"
+            data-testid="find-next"
+            onClick={() => props.onFound(1)}
+          >
+            ↓
+          </button>
+        </div>
+      )}
       <button
         type="button"
         className="button"
@@ -43,6 +77,42 @@ export function TraceTools(props: {
       </button>
       <button type="button" className="button" title="Expand all ( ] )" onClick={props.onOpenAll}>
         Expand
+      </button>
+      <select
+        aria-label="Collapse to a depth"
+        title="Collapse to a depth"
+        data-testid="depth"
+        value=""
+        onChange={(event) => props.onDepth(Number(event.target.value))}
+      >
+        <option value="" disabled>
+          Depth
+        </option>
+        {DEPTHS.filter((levels) => levels < trace.depth).map((levels) => (
+          <option key={levels} value={levels}>
+            {plural(levels, "level")}
+          </option>
+        ))}
+      </select>
+      <button
+        type="button"
+        className="button"
+        aria-pressed={shown.fold}
+        data-testid="fold"
+        title="One line for three or more siblings of the same name; failed ones keep theirs (r)"
+        onClick={() => setFold(!shown.fold)}
+      >
+        Fold repeats
+      </button>
+      <button
+        type="button"
+        className="button"
+        aria-pressed={shown.path}
+        data-testid="draw-path"
+        title="Draw the critical path: what the trace waited for at every moment (c)"
+        onClick={() => setPath(!shown.path)}
+      >
+        Critical path
       </button>
       <button
         type="button"

@@ -6,6 +6,7 @@ import { found, useScroll } from "../../app/visit";
 import { formatDuration, ticks } from "../../model/duration";
 import type { Row, Tree } from "../../model/tree";
 import { Line, LINE_HEIGHT } from "./Line";
+import type { LineProps } from "./Line";
 import type { More } from "./More";
 import type { Shown } from "./state";
 
@@ -20,6 +21,7 @@ export function Waterfall(props: {
   rows: readonly Row[];
   zoom: Shown["zoom"];
   selected: string | null;
+  path: LineProps["path"];
   visit: string;
   more: More;
   /** Called near the last line if there are more spans. */
@@ -157,6 +159,7 @@ export function Waterfall(props: {
                 indent={indent}
                 from={from}
                 to={to}
+                path={props.path}
                 selected={
                   selected !== null && (span.span_id === selected || server?.span_id === selected)
                 }

@@ -9,6 +9,10 @@ it("reads an empty address as the whole trace", () => {
     aligned: false,
     closed: new Set(),
     zoom: WHOLE,
+    view: "waterfall",
+    fold: false,
+    path: false,
+    other: null,
   });
 });
 

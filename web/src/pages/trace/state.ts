@@ -13,7 +13,18 @@ export interface Shown {
   closed: ReadonlySet<string>;
   /** The visible part of the trace's time, as fractions of its duration. */
   zoom: readonly [from: number, to: number];
+  view: View;
+  /** Whether siblings of the same name share a line. */
+  fold: boolean;
+  /** Whether the critical path is drawn on the waterfall. */
+  path: boolean;
+  /** The trace to compare with. */
+  other: string | null;
 }
+
+/** The views of one trace, in the order of their buttons. */
+export const VIEWS = ["waterfall", "flame", "operations", "path", "compare"] as const;
+export type View = (typeof VIEWS)[number];
 
 export const WHOLE: Shown["zoom"] = [0, 1];
 
@@ -27,12 +38,20 @@ export function readShown(params: URLSearchParams): Shown {
     merge: params.get("merge") === "1",
     aligned: params.get("clocks") === "aligned",
     closed: new Set((params.get("closed") ?? "").split(",").filter(Boolean)),
+    view: VIEWS.find((view) => view === params.get("view")) ?? "waterfall",
+    fold: params.get("fold") === "1",
+    path: params.get("path") === "1",
+    other: params.get("with"),
     zoom: from >= 0 && to <= 1 && to - from > 1e-7 && to - from < 1 ? [from, to] : WHOLE,
   };
 }
 
 export const select = (id: string | null) => setParams({ span: id });
 export const setFilter = (filter: string) => setParams({ q: filter });
+export const setView = (view: View) =>
+  setParams({ view: view === "waterfall" ? null : view }, "push");
+export const setFold = (fold: boolean) => setParams({ fold: fold ? "1" : null });
+export const setPath = (path: boolean) => setParams({ path: path ? "1" : null });
 export const setMerge = (merge: boolean) => setParams({ merge: merge ? "1" : null });
 export const setAligned = (aligned: boolean) => setParams({ clocks: aligned ? "aligned" : null });
 

@@ -1,0 +1,119 @@
+/** Rate, errors and latency over time, asked in TraceQL. Each answer is bounded by the server. */
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { lines, red } from "../model/series";
+import type { Red, Steps } from "../model/series";
+import { errorGroups } from "../model/changes";
+import type { ErrorGroup } from "../model/changes";
+import { quoted } from "../model/traceql";
+import { label, tempo } from "./tempo";
+import type { TempoMetrics } from "./tempo";
+
+/** Services, or operations, that charts are asked for. */
+const MOST_SERIES = 200;
+const FRESH_MILLISECONDS = 15_000;
+
+export interface RedAnswer {
+  on: Steps;
+  red: Red[];
+  /** What limits the answer. */
+  warnings: string[];
+}
+
+/** Requests that a service answers: not the calls that it makes. */
+const SERVED = "(kind = server || kind = consumer)";
+const SERVICE = "resource.service.name";
+
+async function asked(
+  query: string,
+  on: Steps,
+  exemplars: number,
+  signal: AbortSignal,
+): Promise<TempoMetrics> {
+  const { body } = await tempo<TempoMetrics>(
+    "metrics/query_range",
+    {
+      q: query,
+      start: on.from,
+      end: on.to,
+      step: `${on.step}s`,
+      exemplars,
+      maxSeries: MOST_SERIES,
+    },
+    signal,
+  );
+  return body;
+}
+
+async function redOf(
+  condition: string,
+  by: string,
+  on: Steps,
+  exemplars: number,
+  signal: AbortSignal,
+): Promise<RedAnswer> {
+  const answers = await Promise.all([
+    asked(`{ ${condition} } | rate() by (${by})`, on, 0, signal),
+    asked(`{ ${condition} && status = error } | rate() by (${by})`, on, exemplars, signal),
+    asked(`{ ${condition} } | quantile_over_time(duration, .95) by (${by})`, on, exemplars, signal),
+  ]);
+  const [rate, failed, latency] = answers.map((answer) => lines(answer, on, [by]));
+  const warnings = answers.flatMap((one) =>
+    one.status === "PARTIAL" && one.message ? [one.message] : [],
+  );
+  return { on, red: red(rate!, failed!, latency!), warnings: [...new Set(warnings)] };
+}
+
+export const useServicesRed = (on: Steps) =>
+  useQuery({
+    queryKey: ["red", on],
+    queryFn: ({ signal }) => redOf(SERVED, SERVICE, on, 0, signal),
+    placeholderData: keepPreviousData,
+    staleTime: FRESH_MILLISECONDS,
+  });
+
+/** One service as a whole, with traces as examples. */
+export const useServiceRed = (service: string, on: Steps) =>
+  useQuery({
+    queryKey: ["red", "service", service, on],
+    queryFn: ({ signal }) =>
+      redOf(`${SERVED} && ${SERVICE} = ${quoted(service)}`, SERVICE, on, 60, signal),
+    placeholderData: keepPreviousData,
+    staleTime: FRESH_MILLISECONDS,
+  });
+
+export const useOperationsRed = (service: string, on: Steps) =>
+  useQuery({
+    queryKey: ["red", "operations", service, on],
+    queryFn: ({ signal }) =>
+      redOf(`${SERVED} && ${SERVICE} = ${quoted(service)}`, "name", on, 0, signal),
+    placeholderData: keepPreviousData,
+    staleTime: FRESH_MILLISECONDS,
+  });
+
+/** Errors by service and text, in a range of seconds since 1970. */
+export const useErrors = (from: number, to: number, service: string | null = null) =>
+  useQuery({
+    queryKey: ["errors", service, from, to],
+    queryFn: async ({ signal }): Promise<ErrorGroup[]> => {
+      const only = service === null ? "" : ` && ${SERVICE} = ${quoted(service)}`;
+      const { body } = await tempo<TempoMetrics>(
+        "metrics/query",
+        {
+          q: `{ status = error${only} } | count_over_time() by (${SERVICE}, statusMessage)`,
+          start: from,
+          end: to,
+          maxSeries: 1000,
+        },
+        signal,
+      );
+      return errorGroups(
+        (body.series ?? []).map((one) => ({
+          service: label(one.labels, SERVICE),
+          text: label(one.labels, "statusMessage").replace(/^nil$/, ""),
+          count: one.value ?? 0,
+        })),
+      );
+    },
+    placeholderData: keepPreviousData,
+    staleTime: FRESH_MILLISECONDS,
+  });

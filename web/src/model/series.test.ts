@@ -1,0 +1,72 @@
+import { describe, expect, it } from "vitest";
+import { failedShare, linePath, lines, mean, middle, red, steps } from "./series";
+
+describe("steps", () => {
+  it("are round and cover the range", () => {
+    expect(steps(1005, 4605)).toEqual({ from: 960, to: 4560, step: 60, count: 60 });
+    expect(steps(0, 3600)).toEqual({ from: 0, to: 3600, step: 60, count: 60 });
+    expect(steps(5, 5).count).toBe(1);
+  });
+});
+
+const key = "resource.service.name";
+const series = (name: string, samples: [number, number][]) => ({
+  labels: [{ key, value: { stringValue: name } }],
+  samples: samples.map(([seconds, value]) => ({ timestampMs: String(seconds * 1000), value })),
+});
+
+describe("lines", () => {
+  const on = { from: 0, to: 180, step: 60, count: 3 };
+  it("put the sample at a step's end into that step", () => {
+    const got = lines(
+      {
+        series: [
+          series("cart", [
+            [60, 1],
+            [180, 3],
+            [240, 9],
+          ]),
+        ],
+      },
+      on,
+      [key],
+    );
+    expect(got.get("cart")!.values).toEqual([1, null, 3]);
+  });
+  it("keep exemplars that name a trace", () => {
+    const exemplars = [
+      {
+        labels: [{ key: "trace:id", value: { stringValue: "ab" } }],
+        value: 2,
+        timestampMs: "90000",
+      },
+      { labels: [], value: 2, timestampMs: "90000" },
+    ];
+    const got = lines({ series: [{ ...series("cart", []), exemplars }] }, on, [key]);
+    expect(got.get("cart")!.exemplars).toEqual([{ traceId: "ab", spanId: "", at: 90, value: 2 }]);
+  });
+});
+
+describe("red", () => {
+  it("divides failures by requests", () => {
+    const line = (values: (number | null)[]) => ({ values, exemplars: [] });
+    const [cart] = red(
+      new Map([["cart", line([2, 0, null, 6])]]),
+      new Map([["cart", line([1, null, null, 0])]]),
+      new Map([["cart", line([5, 0, 0, 7])]]),
+    );
+    expect(cart!.latency.values).toEqual([5, null, null, 7]);
+    expect(cart!.errors.values).toEqual([0.5, null, null, 0]);
+    expect(failedShare(cart!)).toBe(0.125);
+    expect(mean(cart!.rate.values)).toBe(2);
+  });
+});
+
+it("middle ignores what is missing", () => {
+  expect(middle([null, 3, 1, null, 2])).toBe(2);
+  expect(middle([null])).toBe(null);
+});
+
+it("a line is interrupted where nothing was measured", () => {
+  expect(linePath([0, null, 2, 1], 30, 10, 2)).toBe("M0.0 10.0h3.0M20.0 0.0L30.0 5.0");
+});

@@ -1,0 +1,153 @@
+/** Figures over time: the steps of a range, and answers of Tempo's API on these steps. */
+import { label } from "../api/tempo";
+import type { TempoMetrics } from "../api/tempo";
+
+/** A range of time in whole steps, in seconds since 1970. */
+export interface Steps {
+  from: number;
+  to: number;
+  step: number;
+  count: number;
+}
+
+const SIZES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400];
+
+/** The range in at most `most` steps of a round size, which begin at multiples of that size.
+ * A step that is not over yet is left out: its figures would be too small. */
+export function steps(fromSeconds: number, toSeconds: number, most = 60): Steps {
+  const wide = Math.max(1, toSeconds - fromSeconds);
+  const step = SIZES.find((size) => wide / size <= most) ?? Math.ceil(wide / most / 86400) * 86400;
+  const from = Math.floor(fromSeconds / step) * step;
+  const to = Math.max(from + step, Math.floor(toSeconds / step) * step);
+  return { from, to, step, count: Math.round((to - from) / step) };
+}
+
+/** A trace that is an example of a figure. */
+export interface Exemplar {
+  traceId: string;
+  spanId: string;
+  /** Seconds since 1970. */
+  at: number;
+  value: number;
+}
+
+export interface Line {
+  /** A value for each step; null where nothing was measured. */
+  values: (number | null)[];
+  exemplars: Exemplar[];
+}
+
+/**
+ * Each series by the values of its labels, joined by a space. Tempo names a step by its end: the
+ * sample at `from + step` is of the first step.
+ */
+export function lines(answer: TempoMetrics, on: Steps, by: readonly string[]): Map<string, Line> {
+  const result = new Map<string, Line>();
+  for (const series of answer.series ?? []) {
+    const values = new Array<number | null>(on.count).fill(null);
+    for (const { timestampMs, value } of series.samples ?? []) {
+      const at = Math.round((Number(timestampMs) / 1000 - on.from) / on.step) - 1;
+      if (at >= 0 && at < on.count && Number.isFinite(value ?? 0)) values[at] = value ?? 0;
+    }
+    const exemplars = (series.exemplars ?? []).flatMap((one): Exemplar[] => {
+      const traceId = label(one.labels, "trace:id");
+      if (traceId === "" || one.value === undefined) return [];
+      const at = Number(one.timestampMs) / 1000;
+      return [{ traceId, spanId: label(one.labels, "span:id"), at, value: one.value }];
+    });
+    result.set(by.map((key) => label(series.labels, key)).join(" "), { values, exemplars });
+  }
+  return result;
+}
+
+/** Rate, errors and latency of one service or operation. */
+export interface Red {
+  name: string;
+  /** Requests per second. */
+  rate: Line;
+  /** The share of requests that failed, from 0 to 1; null where there was none. */
+  errors: Line;
+  /** The 95th percentile of durations, in seconds. */
+  latency: Line;
+}
+
+const NONE: Line = { values: [], exemplars: [] };
+
+export function red(
+  rate: ReadonlyMap<string, Line>,
+  failed: ReadonlyMap<string, Line>,
+  latency: ReadonlyMap<string, Line>,
+): Red[] {
+  return [...rate].map(([name, line]) => {
+    const bad = failed.get(name) ?? NONE;
+    const values = line.values.map((value, at) =>
+      value === null || value === 0 ? null : Math.min(1, (bad.values[at] ?? 0) / value),
+    );
+    return {
+      name,
+      rate: line,
+      errors: { values, exemplars: bad.exemplars },
+      latency: measured(latency.get(name) ?? NONE, line),
+    };
+  });
+}
+
+/** Without requests there is no latency: Tempo answers 0 then. */
+function measured(latency: Line, rate: Line): Line {
+  const values = latency.values.map((value, at) => (rate.values[at] ? value : null));
+  return { ...latency, values };
+}
+
+/** The mean over all steps; a step without a value counts as 0. */
+export function mean(values: readonly (number | null)[]): number {
+  return values.length === 0
+    ? 0
+    : values.reduce<number>((sum, one) => sum + (one ?? 0), 0) / values.length;
+}
+
+/** The share of all requests that failed. */
+export function failedShare({ rate, errors }: Red): number {
+  let all = 0;
+  let bad = 0;
+  rate.values.forEach((value, at) => {
+    all += value ?? 0;
+    bad += (value ?? 0) * (errors.values[at] ?? 0);
+  });
+  return all === 0 ? 0 : bad / all;
+}
+
+/** The middle of the values that there are. */
+export function middle(values: readonly (number | null)[]): number | null {
+  const given = values.filter((one) => one !== null).sort((a, b) => a - b);
+  return given[Math.floor(given.length / 2)] ?? null;
+}
+
+/** Largest value, at least `least`. */
+export const peak = (values: readonly (number | null)[], least = 0): number =>
+  values.reduce<number>((most, one) => Math.max(most, one ?? 0), least);
+
+/** SVG paths for a line; it is interrupted where there is no value. */
+export function linePath(
+  values: readonly (number | null)[],
+  width: number,
+  height: number,
+  top: number,
+): string {
+  const step = width / Math.max(1, values.length - 1);
+  let path = "";
+  let drawing = false;
+  values.forEach((value, at) => {
+    if (value === null) {
+      drawing = false;
+      return;
+    }
+    const y = height - (Math.min(value, top) / (top || 1)) * height;
+    const next = values[at + 1];
+    path += `${drawing ? "L" : "M"}${(at * step).toFixed(1)} ${y.toFixed(1)}`;
+    // A single value is drawn as a short dash.
+    if (!drawing && (next === null || next === undefined))
+      path += `h${Math.min(step, 3).toFixed(1)}`;
+    drawing = true;
+  });
+  return path;
+}
