@@ -9,9 +9,9 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
            CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test dev lint bench setup web build package java-helper plugin-example unit e2e browser attack clients surfaces tempo matrix grammar fuzz test-properties test-kill test-restarts test-kernels test-cluster \
-        bench-capture bench-spans bench-assemble bench-assembly bench-decode bench-tags bench-store bench-store-grow bench-browse bench-nginx bench-soak \
-        bench-accuracy bench-end-to-end clean
+.PHONY: help demo test dev lint bench setup web build package java-helper plugin-example unit e2e browser attack clients surfaces openapi tempo prometheus matrix grammar fuzz test-properties test-kill test-native test-restarts test-kernels test-cluster test-lttng demo-native test-jvm \
+        bench-capture bench-spans bench-assemble bench-assembly bench-decode bench-tags bench-red bench-query bench-causes bench-store bench-store-grow bench-browse bench-native bench-nginx bench-soak bench-analysis bench-chains bench-web \
+        bench-accuracy bench-end-to-end clean bench-overhead bench-jvm
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 18
@@ -42,6 +42,10 @@ $(HELPER): agents/jvm/pom.xml $(shell find agents/jvm/src -type f)
 
 java-helper: setup $(HELPER) ## Build the helper for Java, which the program takes in
 
+test-jvm: setup $(HELPER) ## Run the JVM agent with real libraries, and with the server if SPANWISE is a program
+	SPANWISE=$(if $(SPANWISE),$(abspath $(SPANWISE))) mvn -q -B -f tests/jvm/pom.xml test
+	mvn -q -B -f tests/jvm/pom.xml test -Poldest -Dtest=ClientsTest
+
 build: setup web $(HELPER) ## Build the program
 	$(CARGO) build --release --locked -p spanwise
 
@@ -64,6 +68,10 @@ demo: build ## Run the shop under the tracer; Ctrl-C stops everything
 	@python3 demo/shop.py install
 	@python3 demo/demo.py --spanwise $(BINARY)
 
+demo-native: build ## ZeroMQ client, proxy and server in C, traced by the library, recorded and replayed
+	@SPANWISE_SETUP=native scripts/setup.sh
+	python3 demo/native/demo.py --spanwise $(BINARY)
+
 dev: setup web/node_modules/.package-lock.json ## Server and UI with reload: UI at 5173, API at 7070
 	@trap 'kill 0' EXIT; (cd web && npm run dev) & $(CARGO) run -p spanwise -- up --data target/dev-data
 
@@ -85,10 +93,12 @@ unit: export PROPTEST_RNG_SEED := 20261122
 unit: setup web/node_modules/.package-lock.json $(HELPER) ## Unit, property, contract and recorded-stream tests
 	$(CHECKED) $(CARGO) test --release --workspace --locked
 	cd web && npm test
+	$(MAKE) -C agents/native test BUILD=$(CURDIR)/target/native
 	python3 tests/e2e/compare_test.py
 	python3 tests/matrix/judge_test.py
 	python3 bench/accuracy/score_test.py
 	python3 bench/accuracy/replay_test.py
+	python3 bench/overhead/overhead_test.py
 
 e2e: build ## The shop under the tracer against its own ground truth; bad input; two hosts
 	python3 demo/shop.py install
@@ -103,13 +113,23 @@ test-properties: setup ## Property tests with other random cases in every round:
 	    echo "round $$round: PROPTEST_RNG_SEED=$$PROPTEST_RNG_SEED"; \
 	    $(CHECKED) $(CARGO) test -q --release --locked -p spanwise-assemble -p spanwise-capture-protocols \
 	        -p spanwise-capture-attribution -p spanwise-capture-tracer \
-	        -p spanwise-store -p spanwise-wire --lib --test hostile --test datagrams --test messaging \
+	        -p spanwise-store -p spanwise-wire -p spanwise-ctf --lib --test traces --test hostile --test datagrams --test messaging \
 	        --test http2 --test plugins --test otlp --test otap --test jaeger --test zipkin \
 	        --test flight || exit 1; \
 	done
 
 test-kill: setup ## The store killed with -9 a hundred times under load
 	SPANWISE_TEST_KILLS=100 $(CHECKED) $(CARGO) test --release --workspace --locked --test store kill::whatever -- --nocapture
+
+test-native: setup ## The library for native programs under both sanitizers, and killed a thousand times
+	@SPANWISE_SETUP=native scripts/setup.sh
+	$(MAKE) -C agents/native test sanitize installed BUILD=$(CURDIR)/target/native
+	SPANWISE_TEST_KILLS=1000 $(CHECKED) $(CARGO) test --release --locked -p spanwise-native
+
+test-lttng: build ## Traces of a real LTTng, read by babeltrace2 and by us, and the library's events in them
+	@SPANWISE_SETUP=lttng scripts/setup.sh
+	$(CHECKED) $(CARGO) build --release --locked -p spanwise-ctf --example events
+	python3 tests/lttng/lttng.py --reader target/release/examples/events --spanwise $(BINARY)
 
 test-restarts: setup ## Programs under TLS probes through a thousand restarts of the agent
 	SPANWISE_TEST_RESTARTS=1000 $(CHECKED) $(CARGO) test --release --workspace --locked --test restarts -- --nocapture
@@ -132,11 +152,18 @@ attack: build ## The server attacked from its network side, in a network of its 
 clients: build ## Spans by the ecosystem's own clients, in four languages, and the trees they make
 	python3 tests/clients/clients.py --spanwise $(BINARY)
 
-surfaces: build ## A real Jaeger on our storage, and Zipkin's own UI on our API: tests/surfaces/out
+surfaces: build ## A real Jaeger on our storage, Zipkin's own UI on our API, and an assistant's client: tests/surfaces/out
 	python3 tests/surfaces/surfaces.py --spanwise $(BINARY)
+
+openapi: build ## Schemathesis on our API and its OpenAPI document
+	python3 tests/surfaces/openapi.py --spanwise $(BINARY)
 
 tempo: build ## Tempo's API by Perses' client, by Grafana's requests and by gRPC
 	python3 tests/tempo/tempo.py --spanwise $(BINARY)
+
+prometheus: build ## A real Prometheus on our metrics of spans, with Grafana's questions, against the SQL
+	@SPANWISE_SETUP=prometheus scripts/setup.sh
+	python3 tests/prometheus/prometheus.py --spanwise $(BINARY)
 
 matrix: build ## Every protocol's real servers and clients under the agent: docs/protocol-matrix.md
 	python3 tests/matrix/matrix.py --install
@@ -162,6 +189,10 @@ bench-spans: setup ## Nanoseconds that the agent takes to make a span of a reque
 	$(CARGO) build --release --locked -p spanwise-bench-capture
 	target/release/spanwise-bench-capture --spans $(BENCH_SPANS)
 
+bench-jvm: setup $(HELPER) ## What the JVM agent costs a span and a start
+	mvn -q -B -f bench/jvm/pom.xml compile
+	bench/jvm/run.sh
+
 bench-assemble: setup ## Nanoseconds that assembly costs each span, and large traces
 	$(CARGO) bench --locked -p spanwise-assemble --bench window --bench trace
 
@@ -175,6 +206,15 @@ bench-store: build ## CPU, bytes, memory and answer times of the store with 10 m
 	$(CARGO) build --release --locked -p spanwise-bench-store
 	set -o pipefail; target/release/spanwise-bench-store --spanwise $(BINARY) $(BENCH_STORE) | tee $(STORE_RESULTS).txt
 	set -o pipefail; target/release/spanwise-bench-store --spanwise $(BINARY) --profile pods $(BENCH_STORE) | tee $(STORE_RESULTS)-pods.txt
+
+QUERY_RESULTS = bench/results/$(shell date +%F)-query
+bench-query: build ## Answer times of the query APIs of other tools, with 10 million spans
+	$(CARGO) build --release --locked -p spanwise-bench-store
+	set -o pipefail; target/release/spanwise-bench-store --spanwise $(BINARY) --dialects $(BENCH_QUERY) | tee $(QUERY_RESULTS).txt
+	set -o pipefail; target/release/spanwise-bench-store --red | tee -a $(QUERY_RESULTS).txt
+
+bench-web: build ## How fast the UI opens and scrolls in headless Chromium
+	python3 bench/web/bench.py --spanwise $(BINARY)
 
 bench-browse: build ## Memory of a server that takes few spans, after an hour of somebody's browsing (in six minutes)
 	$(CARGO) build --release --locked -p spanwise-bench-store
@@ -192,6 +232,30 @@ bench-tags: build ## CPU, memory and disk of a hundred labels on every span; the
 bench-decode: setup ## OTLP to Arrow columns, beside prost alone
 	$(CARGO) build --release --locked -p spanwise-bench-store
 	target/release/spanwise-bench-store --decode
+
+bench-red: setup ## What counting spans for Prometheus adds to taking them in
+	$(CARGO) build --release --locked -p spanwise-bench-store
+	target/release/spanwise-bench-store --red
+
+BENCH_NATIVE_SECONDS ?= 60
+bench-native: setup ## What a span costs a native program, a flood of a minute, and its replay (16 bytes of disk a span: up to 12 GB)
+	python3 agents/native/bench/native.py --seconds $(BENCH_NATIVE_SECONDS)
+
+bench-causes: setup ## Root causes of published faults: DAYS='directory …' (bench/faults says what is read)
+	$(CARGO) run --release --locked -p spanwise-bench-faults -- $(DAYS)
+
+# FAULTS is a directory with the recordings of Nezha's authors, a directory for each day.
+FAULT_BENCH := target/release/spanwise-bench-faults
+bench-chains: setup ## Chains, dependencies and capacity against simulated truth: 4 to 34,000 services (FAULTS=… adds causes)
+	$(CARGO) build --release --locked -p spanwise-bench-analysis -p spanwise-bench-faults
+	target/release/spanwise-bench-analysis $(BENCH_ANALYSIS)
+	test -z '$(FAULTS)' || $(FAULT_BENCH) --name cause_boutique $(FAULTS)/2022-08-22
+	test -z '$(FAULTS)' || $(FAULT_BENCH) --name cause_trainticket --kinds cpu_contention,network_delay \
+	    $(FAULTS)/2023-01-29 $(FAULTS)/2023-01-30
+
+bench-analysis: build bench-chains ## The same, and who is suspected when the demo's shop is broken in many ways (root, 40 minutes)
+	@SPANWISE_SETUP=faults scripts/setup.sh
+	python3 bench/analysis/causes.py --spanwise $(BINARY)
 
 bench-store-grow: build ## The same, then with 50 million spans (half an hour, 5 GB of disk)
 	$(CARGO) build --release --locked -p spanwise-bench-store
@@ -221,6 +285,14 @@ bench-end-to-end: build ## What tracing costs a Spring Boot application and the 
 	python3 demo/shop.py install
 	python3 bench/end-to-end/end_to_end.py --spanwise $(BINARY) --sink $(SINK) --requests $(REQUESTS) \
 	    $(BENCH_END_TO_END)
+
+# One suite at a time: SUITE=jmh, topologies or load. BENCH_OVERHEAD has flags (see its --help).
+SUITE ?= jmh
+bench-overhead: build ## What tracing takes from programs of the JVM: SUITE=jmh, topologies or load
+	@SPANWISE_SETUP=overhead scripts/setup.sh
+	$(CARGO) build --release --locked -p spanwise-bench-requests
+	cd bench/overhead/java && mvn -q -B package
+	python3 bench/overhead/overhead.py $(SUITE) --spanwise $(BINARY) $(BENCH_OVERHEAD)
 
 clean: ## Remove what builds made
 	rm -rf target web/dist web/node_modules demo/.venv demo/.run

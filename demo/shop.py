@@ -3,6 +3,8 @@
 
   shop.py install     get and build what the shop needs
   shop.py up          start it, with load; Ctrl-C stops it and leaves nothing behind
+  shop.py fault NAME on|off SERVICE
+                      break something of the shop that runs, or mend it; without arguments, list
 """
 
 import argparse
@@ -11,7 +13,7 @@ import signal
 import sys
 import time
 
-from manager import layout
+from manager import faults, layout
 from manager.install import install
 from manager.layout import ShopError
 from manager.shop import Shop
@@ -25,7 +27,7 @@ def say(text):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="install | up")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="install | up | fault")
     commands.add_parser("install", help="get and build what the shop needs")
     up = commands.add_parser("up", help="start the shop")
     up.add_argument("--no-load", action="store_true", help="without the load generator")
@@ -33,10 +35,23 @@ def arguments():
     up.add_argument("--seed", type=int, default=1, help="of the load (default %(default)s)")
     up.add_argument("--truth", metavar="DIR", default=os.environ.get("SHOP_TRUTH") or None,
                     help="note each call in DIR, for tests (default: $SHOP_TRUTH)")
-    return parser.parse_args()
+    fault = commands.add_parser("fault", help="break something of the shop that runs, or mend it")
+    fault.add_argument("name", nargs="?", help="the fault")
+    fault.add_argument("state", nargs="?", choices=["on", "off"])
+    fault.add_argument("service", nargs="?", help="the service that has it")
+    options = parser.parse_args()
+    if options.command == "fault" and options.name and not options.service:
+        parser.error("write for example: shop.py fault slow-query on catalog")
+    return options
 
 
 def run(options):
+    if options.command == "fault":
+        if options.name:
+            faults.switch(options.name, options.state, options.service)
+        else:
+            print("\n".join(faults.listing()))
+        return
     install(say)
     if options.command == "install":
         say("everything is there")

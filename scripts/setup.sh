@@ -5,8 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The purpose: `all` (the default), `cluster` for the tests of a ClickHouse cluster, `kernels` for
-# virtual machines, `soak`, `accuracy` and `end-to-end` for benchmarks, anything else for building
-# only.
+# virtual machines, `lttng` for its traces, `native` for programs in C, `prometheus` for a scraper, `faults`, `soak`, `accuracy` and `end-to-end` for benchmarks,
+# anything else for building only.
 for=${SPANWISE_SETUP:-all}
 stamp=target/.setup-$for-done
 [ -e "$stamp" ] && [ "$stamp" -nt scripts/setup.sh ] && exit 0
@@ -52,6 +52,29 @@ if [ "$for" = cluster ]; then
         /usr/share/java/zookeeper.jar:zookeeper
     )
 fi
+if [ "$for" = native ]; then
+    needs+=(
+        cmake:cmake
+        /usr/include/zmq.h:libzmq3-dev
+    )
+fi
+if [ "$for" = lttng ]; then
+    needs+=(
+        lttng:lttng-tools
+        babeltrace2:babeltrace2
+        /usr/include/lttng/tracepoint.h:liblttng-ust-dev
+    )
+fi
+if [ "$for" = prometheus ]; then
+    needs+=(
+        prometheus:prometheus
+    )
+fi
+if [ "$for" = faults ]; then
+    needs+=(
+        nft:nftables
+    )
+fi
 if [ "$for" = soak ]; then
     needs+=(
         nginx:nginx-light
@@ -75,6 +98,8 @@ if [ "$for" = accuracy ]; then
         javac:default-jdk-headless
         mvn:maven
         go:golang-go
+        puma:puma
+        redis-server:redis-server
     )
 fi
 if [ "$for" = end-to-end ]; then
@@ -83,6 +108,13 @@ if [ "$for" = end-to-end ]; then
         javac:default-jdk-headless
         mvn:maven
         /usr/lib/postgresql:postgresql
+    )
+fi
+if [ "$for" = overhead ]; then
+    needs+=(
+        ab:apache2-utils
+        javac:default-jdk-headless
+        mvn:maven
     )
 fi
 if [ "$for" = kernels ]; then

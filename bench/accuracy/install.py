@@ -7,9 +7,11 @@ import subprocess
 import venv
 
 import runtimes
-from runtimes import BUILT, GO, HERE, JAVA_CLASSES, ROOT, VENV, VERTX_JARS
+from runtimes import (
+    BUILT, GO, HERE, JAVA_CLASSES, NODE_MODULES, ROOT, SPRING_CLASSES, SPRING_JARS, VENV, VERTX_JARS)
 
 JAVA_TARGET = "17"
+NODE_PACKAGES = ["@grpc/grpc-js@1.14.7", "ioredis@6.0.0", "redis@6.3.1"]
 
 
 def step(what, result, sources, work):
@@ -35,16 +37,20 @@ def go():
     subprocess.run(["go", "build", "-o", GO, "."], check=True, cwd=HERE / "go")
 
 
-def vertx():
-    shutil.rmtree(VERTX_JARS, ignore_errors=True)
-    subprocess.run(["mvn", "-q", "-B", "-f", HERE / "java" / "pom.xml", "dependency:copy-dependencies",
-                    f"-DoutputDirectory={VERTX_JARS}"], check=True)
+def node():
+    subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--no-save", "--prefix", BUILT, *NODE_PACKAGES], check=True)
 
 
-def java():
-    JAVA_CLASSES.mkdir(exist_ok=True)
-    subprocess.run(["javac", "-nowarn", "--release", JAVA_TARGET, "-cp", f"{VERTX_JARS}/*", "-d", JAVA_CLASSES,
-                    *(HERE / "java").glob("*.java")], check=True)
+def jars(folder, into):
+    shutil.rmtree(into, ignore_errors=True)
+    subprocess.run(["mvn", "-q", "-B", "-f", HERE / folder / "pom.xml", "dependency:copy-dependencies",
+                    f"-DoutputDirectory={into}"], check=True)
+
+
+def java(folder, classes, *paths):
+    classes.mkdir(exist_ok=True)
+    subprocess.run(["javac", "-nowarn", "--release", JAVA_TARGET, "-cp", ":".join(map(str, paths)), "-d", classes,
+                    *(HERE / folder).glob("*.java")], check=True)
 
 
 def cargo(package):
@@ -55,8 +61,13 @@ def install():
     steps = [
         ("programs of Go", GO, list((HERE / "go").iterdir()), go),
         ("Python modules", VENV / "stamp", [HERE / "python" / "requirements.txt"], modules),
-        ("Vert.x", VERTX_JARS, [HERE / "java" / "pom.xml"], vertx),
-        ("programs of Java", JAVA_CLASSES / "stamp", list((HERE / "java").glob("*.java")), java),
+        ("modules of Node.js", NODE_MODULES / "ioredis", [], node),
+        ("Vert.x", VERTX_JARS, [HERE / "java" / "pom.xml"], lambda: jars("java", VERTX_JARS)),
+        ("programs of Java", JAVA_CLASSES / "stamp", list((HERE / "java").glob("*.java")),
+         lambda: java("java", JAVA_CLASSES, f"{VERTX_JARS}/*")),
+        ("Spring", SPRING_JARS, [HERE / "spring" / "pom.xml"], lambda: jars("spring", SPRING_JARS)),
+        ("the program with Spring", SPRING_CLASSES / "stamp", list((HERE / "spring").glob("*.java")),
+         lambda: java("spring", SPRING_CLASSES, JAVA_CLASSES, f"{SPRING_JARS}/*")),
         ("the program of Rust", runtimes.RUST, list((HERE / "rust").rglob("*.*")), lambda: cargo("spanwise-bench-accuracy")),
         ("the replay", runtimes.REPLAY, list((HERE / "replay").rglob("*.*")), lambda: cargo("spanwise-bench-replay")),
     ]

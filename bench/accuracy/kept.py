@@ -4,10 +4,11 @@ request. `capture/tracer/tests/links.rs` replays it.
 
 import gzip
 import json
+import re
 
 import score
 
-# Bytes of each message that are kept: the first line, and the end of the message.
+# Bytes of each message of HTTP/1 that are kept: the first line, and the end of the message.
 PAYLOAD_BYTES = 256
 # Names of `Runtime` in capture/protocols/src/process.rs. All others are "program".
 LANGUAGES = {"python": "cpython", "node": "nodejs", "go": "go", "java": "java"}
@@ -30,7 +31,7 @@ def write(cell, processes, events, truth, roots, directory):
         elif process is not None or connection not in connections:
             continue
         own.append(line)
-    language = LANGUAGES.get(cell.runtime.name.partition("-")[0], "program")
+    language = LANGUAGES.get(re.split("[-_]", cell.runtime.name)[0], "program")
     notes = [f"# runtime {language}"]
     notes += [f"{call} {request}" for call, request in sorted(truth.items())]
     notes += [f"{call} -" for call in sorted(roots)]

@@ -1,5 +1,6 @@
-// Node.js: callbacks (STYLE `direct`), chains of async functions (`await`), and timers between the
-// calls (`timers`). See python/program.py for the notes.
+// Node.js: callbacks (STYLE `direct`), chains of async functions (`await`), timers between the
+// calls (`timers`), and calls to Redis by a client that all requests share (`ioredis`, `node-redis`).
+// See python/program.py for the notes.
 "use strict";
 
 const crypto = require("node:crypto");
@@ -7,6 +8,7 @@ const fs = require("node:fs");
 const http = require("node:http");
 const http2 = require("node:http2");
 const https = require("node:https");
+const path = require("node:path");
 
 const { PORT, LEAF_PORT, TRUTH, CERTIFICATE, KEY } = process.env;
 const style = process.env.STYLE || "direct";
@@ -47,7 +49,21 @@ function call2(token, done) {
   stream.end();
 }
 
-const call = overHttp2 ? call2 : call1;
+// One client, and so one connection, for all requests. The library is loaded where it is used.
+function redisCall() {
+  const modules = path.join(__dirname, "..", "..", "target", "accuracy", "node_modules");
+  let client;
+  if (style === "ioredis") {
+    client = new (require(path.join(modules, "ioredis")).Redis)({ host: "127.0.0.1", port: Number(LEAF_PORT) });
+  } else {
+    client = require(path.join(modules, "redis")).createClient({ url: `redis://127.0.0.1:${LEAF_PORT}` });
+    client.on("error", console.error);
+    client.connect();
+  }
+  return (token, done) => client.get(`leaf/${token}`).then((value) => done(null, `${value}`), done);
+}
+
+const call = ["ioredis", "node-redis"].includes(style) ? redisCall() : overHttp2 ? call2 : call1;
 const called = (token) => new Promise((resolve, reject) => call(token, (error, body) => (error ? reject(error) : resolve(body))));
 
 // ---- handlers, by style ----------------------------------------------------

@@ -9,6 +9,9 @@ from score import Score
 
 # Minimum recall of an evidence for it to be mentioned.
 WORTH_A_WORD = 0.01
+# From this many links on, what they say is held against how often they are right.
+LEAST_IN_BIN = 200
+MOST_OFF = 0.05
 
 
 def share(value):
@@ -56,6 +59,9 @@ def figures(cells):
     lines.append(f"figure accuracy.links_made {total.links.made} 1")
     lines.append(f"figure accuracy.links_wrong {total.links.made - total.links.right} 1")
     lines.append(f"figure accuracy.certain_links_made {total.certain.made} 1")
+    worst = worst_bin(cells)
+    lines.append("# accuracy.reliability_worst_bin: too few links" if worst is None else
+                 f"figure accuracy.reliability_worst_bin {worst:.4f} 1")
     lines.append(f"figure accuracy.certain_links_wrong {total.certain.made - total.certain.right} 1")
     return lines
 
@@ -84,6 +90,24 @@ def evidence_table(cells):
     return [(name, links.made, links.right, links.said / links.made) for name, links in found]
 
 
+def reliability(cells):
+    """Links with about the same confidence, as (evidence, made, mean confidence, share that is right)."""
+    found = sorted(summed(observed_cells(cells)).by_confidence.items())
+    return [(evidence, links.made, links.said / links.made, links.precision) for (evidence, _), links in found]
+
+
+def checked(cells):
+    return [cell for cell in cells if not cell.runtime.fits]
+
+
+def worst_bin(cells):
+    """The largest difference between what links say and how often they are right, in programs that
+    nothing was fitted to. None if there are too few links of every kind.
+    """
+    kinds = summed(observed_cells(checked(cells))).by_confidence.values()
+    return max((links.off for links in kinds if links.made >= LEAST_IN_BIN), default=None)
+
+
 def print_all(cells, hook, seconds):
     print(f"\n{'':<34}{'recall':>8}{'precision':>11}{'certain':>9}{'guesses':>9}{'links':>8}{'ambiguous':>11}{'alone':>7}"
           f"{'missing':>9}")
@@ -98,6 +122,11 @@ def print_all(cells, hook, seconds):
     print("\nby evidence:")
     for name, made, right, said in evidence_table(cells):
         print(f"  {name:<16}{made:>9} made{right:>9} right, {right / made:.4f} of them; said {said:.4f}")
+    for what, some in (("fitted to", [cell for cell in cells if cell.runtime.fits]), ("checked", checked(cells))):
+        print(f"\nreliability, programs {what}:")
+        for name, made, said, right in reliability(some):
+            print(f"  {name:<16}{made:>9} made, said {said:.3f}, right {right:.3f}"
+                  f"{' *' if made >= LEAST_IN_BIN and abs(said - right) > MOST_OFF else ''}")
     lost = sum(cell.lost.get("events_lost_in_kernel", 0) for cell in cells)
     print(f"\n{seconds:.0f} s; hooks {hook}; {lost} events lost in the kernel")
     for text in figures(cells):
@@ -128,6 +157,9 @@ Load, backend, server and agent share the machine's processors with the program,
 
 
 TIMED = """Every runtime once more, with few concurrent requests: the share of calls with the right link. Only times, processes and kinds of operations are kept: no task, thread or connection. A separate server gets these, and its assembler has only time to decide which call was for which request. It also sees the warm-up of one request at a time, without the truth. (In the tables above, timing gets only the calls without other evidence.)"""
+
+
+RELIABILITY = """Links of the programs to which no confidence was fitted, by ranges of confidence: what they say on average, and the share of them that is right."""
 
 
 UNLINKED = """Cells with wrong links, with calls without a parent that are not ambiguous, or without a span for every call and request. In all other cells each call has the right link or is ambiguous. Spans are missing because TLS of the JVM is not read, and because HTTP/2 messages beyond the captured bytes of one call are lost until more is captured ([protocols.md](protocols.md))."""
@@ -165,6 +197,8 @@ def markdown(cells, hook, seconds, most, processors):
     for name, links in (("called certain", total.certain), ("guesses", total.guesses)):
         lines.append(f"| *{name}* | {links.made} | {links.right} | "
                      f"{'–' if links.precision is None else f'{links.precision:.4f}'} | |")
+    lines += ["", "## Reliability", "", RELIABILITY, "", "| evidence | links | said | right |", "| --- | --- | --- | --- |"]
+    lines += [f"| `{name}` | {made} | {said:.3f} | {right:.3f} |" for name, made, said, right in reliability(checked(cells))]
     lines += timed_table(timed)
     lines += ["", "## What is wrong or missing", "", UNLINKED, "",
               "| cell | calls | right | wrong | ambiguous | no parent | no span of the call | no span of the request |",

@@ -13,10 +13,13 @@ ROOT = HERE.parent.parent
 BUILT = ROOT / "target" / "accuracy"
 VENV = BUILT / "venv"
 GO = BUILT / "accuracy-go"
+NODE_MODULES = BUILT / "node_modules"
 RUST = ROOT / "target" / "release" / "spanwise-bench-accuracy"
 REPLAY = ROOT / "target" / "release" / "spanwise-bench-replay"
 JAVA_CLASSES = BUILT / "java"
 VERTX_JARS = BUILT / "vertx"
+SPRING_CLASSES = BUILT / "spring-classes"
+SPRING_JARS = BUILT / "spring"
 HELPER = ROOT / "target" / "java-helper" / "spanwise-java-helper.jar"
 # The first version with virtual threads.
 LEAST_JAVA = 21
@@ -32,6 +35,7 @@ MEANING = {
     "background": "additional calls, one after the other with pauses of 5 ms, that are made for no request (any link of them is wrong)",
     "await": "chains of async functions",
     "timers": "timers before and after each call",
+    "node-redis": "the client library is node-redis",
     "request-id": "the proxy creates an X-Request-ID, forwards it and returns it",
 }
 PLAIN = ("fresh", "parallel", "background")
@@ -42,6 +46,9 @@ BACKGROUND_AT = (1, 8)
 # Links by time are evaluated at moderate load with this many concurrent requests, and at twice
 # that.
 TIMED_AT = (2, 4)
+# Confidences are fitted to these programs, and checked on all others.
+FIT = {"python-threads", "python-asyncio", "python-uvloop", "node", "go-grpc", "java-threads", "java-futures",
+       "java-threads-helper", "java-futures-helper", "haproxy"}
 
 
 @dataclass(frozen=True)
@@ -57,8 +64,14 @@ class Runtime:
     protocol: str = "http1"  # of the requests in the base
     serves_http2: bool = False
     proxy: bool = False
+    leaf: str = "http"  # what it calls, which may be grpc or redis as well
     missing: object = lambda: None  # -> why it cannot run, or None
     excluded: tuple = ()  # pairs of flags that exclude each other
+
+    @property
+    def fits(self):
+        """Whether confidences may be fitted to it. What they are worth is said of the others."""
+        return self.name in FIT
 
     def variants(self, every):
         """Sets of flags: the base, each flag alone, and `every` combination."""
@@ -176,6 +189,11 @@ def haproxy(run):
     return ["haproxy", "-db", "-f", path]
 
 
+def puma(run):
+    return ["puma", "--quiet", "--environment", "production", "--threads", "8:8", "--bind", f"tcp://127.0.0.1:{run.port}",
+            HERE / "puma.ru"]
+
+
 _PYTHON = _needs(VENV / "stamp")
 _GO = _needs(GO)
 _JAVA = _java_missing(JAVA_CLASSES / "stamp")
@@ -196,10 +214,19 @@ RUNTIMES = [
             style="uvloop", missing=_PYTHON),
     Runtime("python-gevent", "Python, gevent's WSGI server, requests", python("greenlets"),
             OVER_TLS, missing=_PYTHON),
+    Runtime("python-grpc", "Python, grpcio, a thread a request", python("rpc"), PLAIN, protocol="grpc", leaf="grpc",
+            missing=_PYTHON),
     Runtime("node", "Node.js, callbacks", lambda run: ["node", HERE / "node.js"], OVER_ALL,
             ("await", "timers"), serves_http2=True, missing=_needs("node")),
+    Runtime("node_shared_redis", "Node.js, one client of Redis for all (ioredis)",
+            lambda run: ["node", HERE / "node.js"], ("parallel", "background"), ("node-redis",), style="ioredis",
+            leaf="redis", missing=_needs("redis-server", NODE_MODULES / "ioredis", NODE_MODULES / "redis")),
+    Runtime("node-grpc", "Node.js, grpc-js", lambda run: ["node", HERE / "rpc.js"], PLAIN, protocol="grpc", leaf="grpc",
+            missing=_needs(NODE_MODULES / "@grpc" / "grpc-js")),
     Runtime("go", "Go, net/http", lambda run: [GO, "serve", "http"], OVER_ALL, serves_http2=True, missing=_GO),
-    Runtime("go-grpc", "Go, grpc-go", lambda run: [GO, "serve", "grpc"], OVER_TLS, protocol="grpc",
+    Runtime("go_worker_pool", "Go, calls made by a pool of goroutines, fed by a channel",
+            lambda run: [GO, "serve", "http"], PLAIN, style="pool", missing=_GO),
+    Runtime("go-grpc", "Go, grpc-go", lambda run: [GO, "serve", "grpc"], OVER_TLS, protocol="grpc", leaf="grpc",
             missing=_GO),
     Runtime("java-threads", "Java, a thread a request (HttpServer), HttpURLConnection", jvm("Accuracy", JAVA_CLASSES),
             OVER_TLS, style="threads", missing=_JAVA),
@@ -215,6 +242,10 @@ RUNTIMES = [
     with_helper("virtual", "Java, a virtual thread a request, HttpURLConnection"),
     Runtime("java-reactive", "Java, Vert.x on Netty", jvm("Reactive", JAVA_CLASSES, f"{VERTX_JARS}/*"), OVER_ALL,
             serves_http2=True, missing=_java_missing(JAVA_CLASSES / "stamp", VERTX_JARS)),
+    Runtime("spring_async_helper", "Java, Spring MVC, calls in @Async methods, HttpURLConnection, with the helper",
+            jvm("SpringAsync", SPRING_CLASSES, JAVA_CLASSES, f"{SPRING_JARS}/*", helper=True), PLAIN,
+            missing=_java_missing(SPRING_CLASSES / "stamp", SPRING_JARS, HELPER)),
+    Runtime("puma", "Ruby, Puma, a thread of its pool a request, Net::HTTP", puma, PLAIN, missing=_needs("puma")),
     Runtime("nginx", "nginx before a pool of connections", nginx, ("fresh", "tls", "h2", "request-id"),
             serves_http2=True, proxy=True, missing=_needs("nginx")),
     Runtime("haproxy", "HAProxy before a pool of connections", haproxy, ("fresh", "tls", "h2", "request-id"),

@@ -20,8 +20,11 @@ SERVER, CLIENT = "server-process", "client-process"
 NOBODY = "-"
 # The columns of the query, in the order that `read` expects.
 COLUMNS = """encode(span_id, 'hex'), encode(assembled_parent, 'hex'), capture, evidence, confidence,
-    attribute(attributes, 'url.path'), attribute(attributes, 'rpc.method'), start_unix_nano, server_port, client_port"""
+    attribute(attributes, 'url.path'), coalesce(attribute(attributes, 'rpc.method'),
+        attribute(attributes, 'db.query.text')), start_unix_nano, server_port, client_port"""
 MOST_EXAMPLES = 5
+# Links of one evidence with about the same confidence are compared with what they say.
+BINS = 20
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,11 @@ class Links:
         """None if there are no links."""
         return self.right / self.made if self.made else None
 
+    @property
+    def off(self):
+        """How far what they say is from how often they are right."""
+        return abs(self.said - self.right) / self.made
+
 
 @dataclass
 class Score:
@@ -75,6 +83,8 @@ class Score:
     links: Links = field(default_factory=Links)
     certain: Links = field(default_factory=Links)
     by_evidence: dict = field(default_factory=lambda: defaultdict(Links))
+    # The same by evidence and range of confidence: see `bin_of`.
+    by_confidence: dict = field(default_factory=lambda: defaultdict(Links))
     ambiguous: int = 0
     alone: int = 0
     missing_calls: int = 0
@@ -98,14 +108,20 @@ class Score:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.links.add(other.links)
         self.certain.add(other.certain)
-        for evidence, links in other.by_evidence.items():
-            self.by_evidence[evidence].add(links)
+        for name in ("by_evidence", "by_confidence"):
+            for key, links in getattr(other, name).items():
+                getattr(self, name)[key].add(links)
         self.wrong += other.wrong
 
 
+def bin_of(confidence):
+    """Which of BINS ranges a confidence is in; certain links have one of their own."""
+    return BINS if confidence >= CERTAIN else int(confidence * BINS)
+
+
 def token(path):
-    """`/r/TOKEN`, or gRPC's method `r/TOKEN`."""
-    return path.rpartition("/")[2] or None if path else None
+    """`/r/TOKEN`, gRPC's method `r/TOKEN`, or Redis's `GET leaf/TOKEN`."""
+    return path.rpartition("/")[2].strip('"') or None if path else None
 
 
 def ask(port, query):
@@ -187,6 +203,7 @@ def score(truth, spans, roots=()):
         right = at is not None and request is not None and at.token == request
         found.links.count(right)
         found.by_evidence[evidence or "none"].count(right, confidence)
+        found.by_confidence[evidence or "none", bin_of(confidence)].count(right, confidence)
         if confidence >= CERTAIN:
             found.certain.count(right)
         if not right and len(found.wrong) < MOST_EXAMPLES:

@@ -3,7 +3,7 @@
 import unittest
 from pathlib import Path
 
-from score import CLIENT, SERVER, Span, read, read_notes, score, token
+from score import CLIENT, SERVER, Score, Span, read, read_notes, score, token
 
 RECORDED = Path(__file__).resolve().parent / "recorded"
 
@@ -75,6 +75,18 @@ class Scores(unittest.TestCase):
         found = score({"a1": "a"}, spans, {"x1", "x2"})
         self.assertEqual((found.true_links, found.recall, found.links.made, found.links.right), (1, 1, 2, 1))
         self.assertEqual((found.certain.made, found.missing_calls, found.alone), (1, 0, 0))
+
+    def test_links_are_compared_with_what_they_say(self):
+        spans = [request("a"), request("b"), linked("a1", "a", 0.91), linked("a2", "b", 0.93), linked("a3", "a", 0.97),
+                 linked("b1", "b", 1.0)]
+        found = score({"a1": "a", "a2": "a", "a3": "a", "b1": "b"}, spans)
+        self.assertEqual({key: (links.made, links.right) for key, links in found.by_confidence.items()},
+                         {("thread", 18): (2, 1), ("thread", 19): (1, 1), ("thread", 20): (1, 1)})
+        self.assertAlmostEqual(found.by_confidence["thread", 18].off, 0.42)
+        twice = Score()
+        twice.add(found)
+        twice.add(found)
+        self.assertEqual((twice.by_confidence["thread", 18].made, twice.by_confidence["thread", 18].right), (4, 2))
 
     def test_tokens(self):
         self.assertEqual([token(path) for path in ("/r/12ab", "r/12ab", "/leaf/9", "", None)],

@@ -55,20 +55,20 @@ class Postgres:
 
     def accepts(self):
         """Whether it answers queries."""
-        return self._psql("postgres", "-c", "SELECT 1").returncode == 0
+        return self.psql("postgres", "-c", "SELECT 1").returncode == 0
 
     def load(self):
         """Creates tables and goods."""
         for database, arguments in (("postgres", ["-c", "CREATE DATABASE shop"]),
                                     ("shop", ["-f", str(layout.DEMO / "database" / "schema.sql")])):
-            done = self._psql(database, *arguments)
+            done = self.psql(database, *arguments)
             if done.returncode:
                 raise ShopError(f"loading the shop's tables failed:\n{done.stdout}\nlog: {log_of('postgres')}")
 
     def remove(self):
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def _psql(self, database, *arguments):
+    def psql(self, database, *arguments):
         # As root, because it reads the checkout, which the unprivileged user may not be able to.
         return _capture([layout.postgres_tool("psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", layout.HOST,
                          "-p", str(layout.PORTS["postgres"]), "-U", "shop", "-d", database, *arguments])

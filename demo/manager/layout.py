@@ -15,17 +15,19 @@ CART_BINARY = SERVICES / "cart" / "target" / "cart"
 ORDERS_JAR = SERVICES / "orders" / "target" / "orders.jar"
 
 HOST = "127.0.0.1"
+# With SHOP_PORTS, a number such as 21100, all ports are moved there, for a second shop on a machine.
+_BASE = int(os.environ.get("SHOP_PORTS") or 8100)
 PORTS = {
-    "nginx": 8080,
-    "storefront": 8101,
-    "catalog": 8102,
-    "cart": 8103,
-    "orders": 8104,
-    "payments": 8105,
-    "stock": 8106,
-    "ledger": 8107,
-    "redis": 8109,
-    "postgres": 8110,
+    "nginx": _BASE if os.environ.get("SHOP_PORTS") else 8080,
+    "storefront": _BASE + 1,
+    "catalog": _BASE + 2,
+    "cart": _BASE + 3,
+    "orders": _BASE + 4,
+    "payments": _BASE + 5,
+    "stock": _BASE + 6,
+    "ledger": _BASE + 7,
+    "redis": _BASE + 9,
+    "postgres": _BASE + 10,
 }
 URL = f"http://{HOST}:{PORTS['nginx']}"
 POSTGRES_DSN = f"host={HOST} port={PORTS['postgres']} user=shop dbname=shop sslmode=disable gssencmode=disable"
@@ -69,7 +71,8 @@ def clean_environment():
 
 def services():
     """The shop's own services, in start order."""
-    python = {"PYTHONPATH": str(SERVICES), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+    python = {"PYTHONPATH": str(SERVICES), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1",
+              "SHOP_FAULTS": str(RUN / "faults")}
     interpreter = str(VENV / "bin" / "python")
     databases = {"POSTGRES_DSN": POSTGRES_DSN, "REDIS_ADDRESS": address("redis")}
 

@@ -7,7 +7,7 @@ import shutil
 import socket
 import time
 
-from . import databases, frontdoor, layout, ports
+from . import databases, faults, frontdoor, layout, ports
 from .layout import ShopError
 from .processes import Processes, log_of, tail_of
 
@@ -21,6 +21,7 @@ class Shop:
         self.say, self.truth = say, truth
         self.processes = Processes()
         self.postgres = None
+        self.faults = None
         self.lock = None
 
     def __enter__(self):
@@ -74,6 +75,8 @@ class Shop:
             self._wait(service.name, lambda name=service.name: _http_answers(layout.PORTS[name]))
         self._launch(frontdoor.nginx(self.truth))
         self._wait("nginx", lambda: _http_answers(layout.PORTS["nginx"]))
+        self.faults = faults.Outside(self.processes, self.postgres.psql, self.say)
+        self.faults.start()
 
     def _launch(self, service):
         self.processes.start(service, {"SHOP_TRUTH": str(self.truth)} if self.truth else None)
@@ -97,6 +100,9 @@ class Shop:
     def stop(self):
         """Ends all processes that this started, and removes what they wrote, except for the logs.
         """
+        if self.faults:
+            self.faults.stop()
+            self.faults = None
         self.processes.stop()
         if self.postgres:
             self.postgres.remove()
@@ -108,7 +114,7 @@ class Shop:
             self.lock = None
 
     def _sweep(self):
-        for name in ("nginx", "redis", "postgres"):
+        for name in ("nginx", "redis", "postgres", "faults"):
             shutil.rmtree(layout.RUN / name, ignore_errors=True)
 
 

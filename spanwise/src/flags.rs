@@ -1,6 +1,8 @@
 //! Command-line flags. Values of settings are checked but stay text here. [`crate::config`] merges
 //! them with the environment and the file.
 
+mod analysis;
+
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
@@ -8,6 +10,10 @@ use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand}
 use crate::config::{self, Flag, Form, Loaded, Setting, settings};
 use crate::failure::Failure;
 use crate::terminal::Zone;
+pub(crate) use analysis::{
+    AnalysisFlags, BottlenecksFlags, CapacityFlags, ChainsFlags, DependsFlags, EntrancesFlags,
+    RowFlags, SourcesFlags,
+};
 
 /// Traces microservices without touching them.
 #[derive(Debug, Parser)]
@@ -45,14 +51,49 @@ pub(crate) enum Command {
     /// gzip or zstd. If an import is interrupted, run the same command again; no span is stored
     /// twice.
     Import(ImportFlags),
+    /// Send what native programs recorded to a running server, or to any OTLP endpoint
+    ///
+    /// Reads the directories that the C library writes (docs/native.md). Spanwise keeps spans; logs
+    /// and metrics go to an OTLP endpoint or a file.
+    Replay(ReplayFlags),
+    /// Control native programs that record with the C library
+    #[command(subcommand)]
+    Native(NativeCommand),
     /// Print one trace as a tree
     Trace(TraceFlags),
     /// List traces: the newest, the slowest, those with most errors, the largest
     Search(SearchFlags),
+    /// Let an assistant ask a server, over standard input and output (Model Context Protocol)
+    ///
+    /// The same is at http://HOST:7070/mcp.
+    Mcp(McpFlags),
     /// Print traces as they arrive, until interrupted
     Tail(TailFlags),
     /// Print the service graph: who calls whom, how often, how fast, with how many errors
     Graph(GraphFlags),
+    /// List chains: traces of one shape, with rate, errors and latency; or print one chain
+    ///
+    /// With an id, each call of the chain with its share of the response time (LR), how often its
+    /// caller (DR) and a run (CR) calls it, and whether it is a strong or a weak dependency.
+    /// docs/analysis.md has the definitions.
+    Chains(ChainsFlags),
+    /// List which calls are strong and weak dependencies, from failures that were observed
+    Depends(DependsFlags),
+    /// List where load comes in, with rates and trends against the period before
+    Entrances(EntrancesFlags),
+    /// Print who calls a service, whom it calls, and through which chains
+    Sources(SourcesFlags),
+    /// Find who made a time slow or failing, and by what evidence
+    Cause(CauseFlags),
+    /// Print where runs spend their time, and what they do too often
+    ///
+    /// Time on the critical path, calls again and again (N+1), retries, fan-outs, and calls one
+    /// after another that could run at the same time.
+    Bottlenecks(BottlenecksFlags),
+    /// Predict the load on services, databases and operations if entrances are called more often
+    Capacity(CapacityFlags),
+    /// Tell when a service is slow or failing, or calls what it did not, by rules
+    Watch(WatchFlags),
     /// Show services live, by rate, errors and latency
     Top(TopFlags),
     /// List the services seen
@@ -244,6 +285,61 @@ pub(crate) struct ImportFlags {
     pub(crate) again: bool,
 }
 
+/// Flags of `replay`.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayFlags {
+    /// Directories of recordings, or the `.process` file of one program; or directories of traces
+    /// in the Common Trace Format (LTTng, babeltrace2)
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// The server's port for agents and OTLP over gRPC
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "SPANWISE_AGENT_SERVER",
+        default_value = "http://127.0.0.1:4317"
+    )]
+    pub(crate) server: String,
+    /// Send spans, logs and metrics to this OTLP endpoint over HTTP instead, such as
+    /// http://127.0.0.1:4318
+    #[arg(long, value_name = "URL", conflicts_with = "file")]
+    pub(crate) otlp: Option<String>,
+    /// Write OTLP protobuf to this file instead, each message after its length in 4 bytes; `-` is
+    /// standard output. Logs go to FILE.logs, metrics to FILE.metrics
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Only spans whose name fits this pattern with * and ?
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) filter: Option<String>,
+    /// As fast as it was recorded, times this factor; default: as fast as possible
+    #[arg(long, value_name = "FACTOR")]
+    pub(crate) speed: Option<f64>,
+    /// As fast as it was recorded
+    #[arg(long, conflicts_with = "speed")]
+    pub(crate) as_recorded: bool,
+    /// Remember in this file how far an OTLP endpoint or file has it, and go on from there
+    #[arg(long, value_name = "FILE")]
+    pub(crate) checkpoint: Option<PathBuf>,
+}
+
+/// Commands of `native`.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum NativeCommand {
+    /// Switch call sites of running programs on and off; without rules, print them
+    Filter(FilterFlags),
+}
+
+/// Flags of `native filter`.
+#[derive(Debug, Args)]
+pub(crate) struct FilterFlags {
+    /// The directory that programs record to
+    pub(crate) dir: PathBuf,
+    /// Rules such as `off`, `on`, `off:heartbeat*`, `on:server.c:120`, `level:info`,
+    /// `level:warn:cache*`. Of those that fit a site, the last holds
+    #[arg(value_name = "RULE")]
+    pub(crate) rules: Vec<String>,
+}
+
 /// Flags of `trace`.
 #[derive(Debug, Args)]
 pub(crate) struct TraceFlags {
@@ -286,9 +382,22 @@ pub(crate) struct TraceFilter {
     pub(crate) server: ServerUrl,
 }
 
+/// Flags of `mcp`.
+#[derive(Debug, Args)]
+pub(crate) struct McpFlags {
+    /// The server to query
+    #[arg(long, value_name = "URL", env = "SPANWISE_URL", default_value = "http://127.0.0.1:7070")]
+    pub(crate) url: String,
+}
+
 /// Flags of `search`.
 #[derive(Debug, Args)]
 pub(crate) struct SearchFlags {
+    /// A query in TraceQL, for example '{ status = error } >> { duration > 100ms }'. --service,
+    /// --operation, --status error and durations are then about a span that it selects, and
+    /// --status ok about the whole trace. --attribute and --sort do not go with it
+    #[arg(value_name = "TRACEQL")]
+    pub(crate) query: Option<String>,
     #[command(flatten)]
     pub(crate) filter: TraceFilter,
     /// Which matching traces come first: the newest, the slowest, those with most errors or with
@@ -343,6 +452,58 @@ pub(crate) struct GraphFlags {
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table", conflicts_with = "json")]
     pub(crate) format: GraphFormat,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+/// Flags of `cause`.
+#[derive(Debug, Args)]
+pub(crate) struct CauseFlags {
+    /// Only requests that this service takes part in, and of these what is below it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) service: Option<String>,
+    /// The start of the time to explain: -15m, -2h, a date and time, or nanoseconds since 1970
+    /// [default: the latest minutes that are unusual]
+    #[arg(long, visible_alias = "from", value_name = "WHEN", allow_hyphen_values = true)]
+    pub(crate) start: Option<String>,
+    /// Its end, in the same format [default: now]
+    #[arg(
+        long,
+        visible_alias = "to",
+        value_name = "WHEN",
+        allow_hyphen_values = true,
+        requires = "start"
+    )]
+    pub(crate) end: Option<String>,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+/// Flags of `watch`.
+#[derive(Debug, Args)]
+pub(crate) struct WatchFlags {
+    /// `latency SERVICE > 250ms` (95th percentile), `errors SERVICE > 5%`, `new-edge` or
+    /// `vanished-edge`; `*` stands for every service
+    #[arg(value_name = "RULE", required = true)]
+    pub(crate) rules: Vec<String>,
+    /// The time that a rule is about, up to now
+    #[arg(long, value_name = "TIME", default_value = "5m")]
+    pub(crate) window: String,
+    /// The time before it, which edges are compared with
+    #[arg(long, value_name = "TIME", default_value = "1h")]
+    pub(crate) before: String,
+    /// How often the rules are looked at
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub(crate) every: String,
+    /// Where to post what begins and ends, as JSON: http://HOST:PORT/PATH
+    #[arg(long, value_name = "URL")]
+    pub(crate) webhook: Option<String>,
+    /// Look once
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print the rules as alerting rules of Prometheus, over /metrics/spans, and look at nothing
+    #[arg(long)]
+    pub(crate) prometheus: bool,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
 }

@@ -12,6 +12,7 @@ mod import;
 mod java;
 mod manual;
 mod memory;
+mod replay;
 mod run;
 mod terminal;
 
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::failure::Failure;
-use crate::flags::{Command, Flags, JavaCommand};
+use crate::flags::{Command, Flags, JavaCommand, NativeCommand};
 
 fn main() -> ExitCode {
     // First of all: if this is a worker process for an SQL statement, nothing else is needed.
@@ -57,10 +58,21 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Java(JavaCommand::Helper) => java::helper(),
         Command::Java(JavaCommand::Attach { process }) => java::attach(process),
         Command::Import(flags) => import::run(&flags),
+        Command::Replay(flags) => replay::run(flags),
+        Command::Native(NativeCommand::Filter(flags)) => replay::filter(&flags),
         Command::Trace(flags) => client::trace(&flags),
         Command::Search(flags) => client::search(&flags),
+        Command::Mcp(flags) => client::mcp(&flags),
         Command::Tail(flags) => client::tail(&flags),
         Command::Graph(flags) => client::graph(&flags),
+        Command::Chains(flags) => client::chains(&flags),
+        Command::Depends(flags) => client::depends(&flags),
+        Command::Entrances(flags) => client::entrances(&flags),
+        Command::Sources(flags) => client::sources(&flags),
+        Command::Watch(flags) => client::watch(&flags),
+        Command::Cause(flags) => client::cause(&flags),
+        Command::Bottlenecks(flags) => client::bottlenecks(&flags),
+        Command::Capacity(flags) => client::capacity(&flags),
         Command::Top(flags) => client::top(&flags),
         Command::Services(flags) => client::services(&flags),
         Command::Sql(flags) => client::sql(&flags),

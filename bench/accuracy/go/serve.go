@@ -14,6 +14,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -114,6 +115,39 @@ func handler(call func(context.Context, string) ([]byte, error)) func(context.Co
 	}
 }
 
+// poolSize is far below the requests at a time of the larger cells.
+const poolSize = 32
+
+// pooled has calls made by goroutines that are made in requests, when all others are busy, and
+// then go on with the calls of others.
+func pooled(call func(context.Context, string) ([]byte, error)) func(context.Context, string) ([]byte, error) {
+	jobs := make(chan func())
+	var made atomic.Int32
+	return func(context context.Context, token string) (reply []byte, err error) {
+		done := make(chan struct{})
+		job := func() {
+			reply, err = call(context, token)
+			close(done)
+		}
+		select {
+		case jobs <- job:
+		default:
+			if made.Add(1) > poolSize {
+				jobs <- job
+				break
+			}
+			go func() {
+				for {
+					job()
+					job = <-jobs
+				}
+			}()
+		}
+		<-done
+		return
+	}
+}
+
 func serveHttp() {
 	transport := &http.Transport{MaxIdleConns: idleConnections, MaxIdleConnsPerHost: idleConnections, DisableKeepAlives: fresh}
 	scheme := "http"
@@ -130,7 +164,7 @@ func serveHttp() {
 		transport.TLSClientConfig, scheme = clientTLS(), "https"
 	}
 	client := &http.Client{Transport: transport}
-	handle := handler(func(context context.Context, token string) ([]byte, error) {
+	call := func(context context.Context, token string) ([]byte, error) {
 		request, err := http.NewRequestWithContext(context, "GET", scheme+"://"+leafAddress+"/leaf/"+token, nil)
 		if err != nil {
 			return nil, err
@@ -144,7 +178,11 @@ func serveHttp() {
 			return nil, fmt.Errorf("status %d", response.StatusCode)
 		}
 		return io.ReadAll(response.Body)
-	})
+	}
+	if os.Getenv("STYLE") == "pool" {
+		call = pooled(call)
+	}
+	handle := handler(call)
 	server := &http.Server{Protocols: protocols(), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := handle(r.Context(), r.URL.Path)
 		if err != nil {

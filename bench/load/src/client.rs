@@ -12,6 +12,8 @@ pub struct Reply {
     pub status: u16,
     /// `Retry-After`, in whole seconds.
     pub retry_after: Option<Duration>,
+    /// Whether the server says that a bound limited the answer.
+    pub is_limited: bool,
     /// The body.
     pub body: Vec<u8>,
 }
@@ -106,12 +108,13 @@ impl Client {
             };
             let number = |name: &str| text(name).and_then(|text| text.trim().parse::<u64>().ok());
             let retry_after = number("retry-after").map(Duration::from_secs);
+            let is_limited = text("spanwise-warning").is_some();
             let status = response.code.unwrap_or(0);
             let chunked = text("transfer-encoding").is_some_and(|text| text.contains("chunked"));
             let length = number("content-length").unwrap_or(0) as usize;
             self.received.drain(..head);
             let body = if chunked { self.chunks()? } else { self.exactly(length)? };
-            return Ok(Reply { status, retry_after, body });
+            return Ok(Reply { status, retry_after, is_limited, body });
         }
     }
 

@@ -8,10 +8,12 @@
 
 mod browse;
 mod columns;
+mod dialects;
 mod floor;
 mod kept;
 mod measure;
 mod questions;
+mod red;
 mod server;
 mod tags;
 
@@ -34,7 +36,7 @@ use server::Server;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Measures the server as a store of spans.
-#[derive(Debug, Parser)]
+#[derive(Debug, Clone, Parser)]
 struct Flags {
     /// The program.
     #[arg(long, default_value = "target/release/spanwise")]
@@ -82,6 +84,12 @@ struct Flags {
     /// Measure only the cost of a hundred labels on every span.
     #[arg(long)]
     tags: bool,
+    /// Measure only the query APIs of other tools, with the spans of each profile in turn.
+    #[arg(long)]
+    dialects: bool,
+    /// Measure only what counting spans for Prometheus takes.
+    #[arg(long)]
+    red: bool,
 }
 
 /// Time over which the spans of one part of the load are spread.
@@ -102,6 +110,21 @@ impl Flags {
             Profile::Pods => format!("{of}.pods."),
         }
     }
+
+    /// A part of the load that begins at `first`.
+    fn load(&self, index: u64, first: i64) -> LoadConfig {
+        LoadConfig {
+            profile: self.profile,
+            seed: 1 + index,
+            spans: self.spans,
+            trace_spans: 12..=40,
+            start_unix_nano: first + PART_NANO * index as i64,
+            end_unix_nano: first + PART_NANO * (index as i64 + 1),
+            known_traces: KNOWN_TRACES,
+            tags: Tags::None,
+            batch_spans: LoadConfig::BATCH_SPANS,
+        }
+    }
 }
 
 fn main() -> anyhow::Result<()> {
@@ -120,25 +143,21 @@ fn main() -> anyhow::Result<()> {
     let profile = if flags.profile == Profile::Pods { "--profile pods " } else { "" };
     let load = format!("{profile}--spans {} --large {}{grow}", flags.spans, flags.large);
     let open = |keep| KeptData::open(keep, load);
+    if flags.dialects {
+        return dialects::measure(&flags, now, directory.path());
+    }
     let kept = flags.keep.as_deref().map(open).transpose()?;
     let is_there = kept.as_ref().and_then(KeptData::end_unix_nano);
     let now = is_there.unwrap_or(now);
     let first = now - PART_NANO * parts as i64;
-    let part = |index: u64| LoadConfig {
-        profile: flags.profile,
-        seed: 1 + index,
-        spans: flags.spans,
-        trace_spans: 12..=40,
-        start_unix_nano: first + PART_NANO * index as i64,
-        end_unix_nano: first + PART_NANO * (index as i64 + 1),
-        known_traces: KNOWN_TRACES,
-        tags: Tags::None,
-        batch_spans: LoadConfig::BATCH_SPANS,
-    };
+    let part = |index: u64| flags.load(index, first);
 
     let floor = || Floor::measure(&LoadConfig { spans: FLOOR_SPANS, ..part(0) });
     if flags.decode {
         return floor().map(|floor| floor.print_figures(&flags.named("otlp")));
+    }
+    if flags.red {
+        return red::measure(&LoadConfig { spans: 2 * FLOOR_SPANS, ..part(0) });
     }
     if flags.tags {
         return tags::measure(&flags, part(0), directory.path());

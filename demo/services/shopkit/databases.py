@@ -4,31 +4,42 @@
 import contextlib
 import os
 import queue
+import threading
+import time
 
 import psycopg2
 import psycopg2.extras
 import redis
 
-from . import calls
+from . import calls, faults
 
 
 class Postgres:
     """At most `size` connections, opened on demand."""
 
     def __init__(self, size=16):
+        self.few = threading.Semaphore(faults.EXHAUSTED)
         self.slots = queue.LifoQueue()
         for _ in range(size):
             self.slots.put(None)
 
     @contextlib.contextmanager
     def connection(self):
+        few = faults.active("exhausted-pool")
+        if few:
+            self.few.acquire(timeout=10)
         connection = self.slots.get(timeout=10)
         try:
             if connection is None or connection.closed:
                 connection = psycopg2.connect(os.environ["POSTGRES_DSN"])
                 connection.autocommit = True
             yield connection
+            if few:
+                # What else the transaction does, and should not do while it has the connection.
+                time.sleep(faults.TRANSACTION_SECONDS)
         finally:
+            if few:
+                self.few.release()
             self.slots.put(connection)
 
     def query(self, sql, *values):
@@ -36,7 +47,7 @@ class Postgres:
         with self.connection() as connection:
             with connection.cursor(cursor_factory=psycopg2.extras.RealDictCursor) as cursor:
                 with calls.made("postgresql", sql.split()[0]) as call:
-                    cursor.execute(calls.in_sql(sql, call), values)
+                    faults.around_query(cursor.execute, calls.in_sql(sql, call), values)
                 return cursor.fetchall() if cursor.description else []
 
 

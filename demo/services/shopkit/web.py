@@ -13,7 +13,7 @@ import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-from . import calls
+from . import calls, faults
 
 
 class Request:
@@ -44,6 +44,8 @@ class App:
             match = pattern.fullmatch(url.path)
             if match and wanted == method:
                 try:
+                    if url.path != "/health":
+                        faults.before_request()
                     return function(Request(match.groups(), query, json.loads(body or "{}")))
                 except Exception:
                     traceback.print_exc()

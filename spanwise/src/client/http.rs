@@ -73,7 +73,7 @@ pub(super) fn ask(url: &str, request: &Request) -> Result<Bytes, Failure> {
 
 /// A response.
 pub(super) struct Answer {
-    status: StatusCode,
+    pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
 }
@@ -81,18 +81,7 @@ pub(super) struct Answer {
 /// Like [`ask`], with the response's headers.
 pub(super) fn answer(url: &str, request: &Request) -> Result<Answer, Failure> {
     let server = Server::parse(url).map_err(Failure::Usage)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the input/output runtime")?;
-    let answer = runtime.block_on(async {
-        let stream = connect(url, &server.authority).await?;
-        tokio::time::timeout(ANSWER_TIMEOUT, exchange(stream, &server, request))
-            .await
-            .map_err(|_| anyhow::anyhow!("no answer within {} s", ANSWER_TIMEOUT.as_secs()))
-            .and_then(|answer| answer)
-            .with_context(|| format!("{url} did not answer"))
-    })?;
+    let answer = runtime()?.block_on(send(url, &server, request))?;
     let status = answer.status;
     if status.is_success() {
         return Ok(answer);
@@ -101,7 +90,9 @@ pub(super) fn answer(url: &str, request: &Request) -> Result<Answer, Failure> {
     Err(Failure::cannot(match problem {
         Some(Problem { title, detail, .. }) if !detail.is_empty() => {
             let title = if title.is_empty() { status.to_string() } else { title };
-            format!("{}: {}", harmless(&title), harmless(&detail))
+            // A mistake in a query is shown on lines of its own.
+            let lines: Vec<String> = detail.lines().map(harmless).collect();
+            format!("{}: {}", harmless(&title), lines.join("\n"))
         }
         _ => format!(
             "{url} answered {status} where the API was expected; is that a Spanwise server?"
@@ -109,14 +100,60 @@ pub(super) fn answer(url: &str, request: &Request) -> Result<Answer, Failure> {
     }))
 }
 
-struct Server {
+/// Checks the URL of a flag.
+pub(super) fn check(flag: &str, url: &str) -> Result<(), Failure> {
+    let wrong = |error: String| Failure::Usage(error.replacen("--url", flag, 1));
+    Server::parse(url).map(|_| ()).map_err(wrong)
+}
+
+/// Posts JSON to a URL that is not Spanwise's.
+pub(super) fn post_elsewhere(url: &str, json: String) -> anyhow::Result<()> {
+    let server = Server::parse(url).map_err(anyhow::Error::msg)?;
+    let query = url.parse::<Uri>()?.query().map_or(String::new(), |query| format!("?{query}"));
+    let path = if server.prefix.is_empty() { "/" } else { "" };
+    let request = Request::post(&format!("{path}{query}"), json);
+    let posted = async {
+        let stream = connect(&server.authority).await.map_err(anyhow::Error::msg)?;
+        exchange(stream, &server, &request).await
+    };
+    let timed = async { tokio::time::timeout(ANSWER_TIMEOUT, posted).await };
+    let status = runtime()?.block_on(timed).context("it does not answer")??.status;
+    anyhow::ensure!(status.is_success(), "it answered {status}");
+    Ok(())
+}
+
+/// A runtime of this thread.
+pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the input/output runtime")
+}
+
+/// Sends a request on a connection of its own. The answer may be an error.
+pub(super) async fn send(url: &str, server: &Server, request: &Request) -> anyhow::Result<Answer> {
+    let stream = connect(&server.authority).await.map_err(|reason| {
+        anyhow::anyhow!(
+            "cannot reach Spanwise at {url}: {reason}; start it with `spanwise up` (or `spanwise \
+             server`), or name another with --url"
+        )
+    })?;
+    tokio::time::timeout(ANSWER_TIMEOUT, exchange(stream, server, request))
+        .await
+        .map_err(|_| anyhow::anyhow!("no answer within {} s", ANSWER_TIMEOUT.as_secs()))
+        .and_then(|answer| answer)
+        .with_context(|| format!("{url} did not answer"))
+}
+
+/// Where a server is.
+pub(super) struct Server {
     authority: String,
     /// A path prefix of the API behind a proxy.
     prefix: String,
 }
 
 impl Server {
-    fn parse(url: &str) -> Result<Self, String> {
+    pub(super) fn parse(url: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("--url {url}: {why}; write it as http://HOST:PORT");
         let uri: Uri = url.parse().map_err(|_| wrong("is no URL"))?;
         match uri.scheme_str() {
@@ -131,16 +168,12 @@ impl Server {
     }
 }
 
-async fn connect(url: &str, authority: &str) -> anyhow::Result<TcpStream> {
-    let reason = match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(authority)).await {
-        Ok(Ok(stream)) => return Ok(stream),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()),
-    };
-    anyhow::bail!(
-        "cannot reach Spanwise at {url}: {reason}; start it with `spanwise up` (or `spanwise \
-         server`), or name another with --url"
-    )
+async fn connect(authority: &str) -> Result<TcpStream, String> {
+    match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(authority)).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no connection within {} s", CONNECT_TIMEOUT.as_secs())),
+    }
 }
 
 async fn exchange(stream: TcpStream, server: &Server, request: &Request) -> anyhow::Result<Answer> {
@@ -177,6 +210,30 @@ mod tests {
     fn parameters_are_encoded() {
         let request = Request::get("/a").parameter("operation", "GET /é&x").parameter("n", "-1h");
         assert_eq!(request.path_and_query, "/a?operation=GET%20%2F%C3%A9%26x&n=-1h");
+    }
+
+    #[test]
+    fn a_webhook_is_posted_to_with_its_path_and_query() {
+        use std::io::{Read as _, Write as _};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let serving = std::thread::spawn(move || {
+            [204, 500].map(|status| {
+                let (mut stream, _) = listener.accept().expect("a caller");
+                let mut head = [0; 4096];
+                let read = stream.read(&mut head).expect("a request");
+                let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n");
+                stream.write_all(answer.as_bytes()).expect("an answer");
+                String::from_utf8_lossy(&head[..read]).into_owned()
+            })
+        });
+        let url = format!("http://{address}/hook?a=1");
+        post_elsewhere(&url, "{}".to_owned()).expect("it was taken");
+        let error = post_elsewhere(&format!("http://{address}"), "{}".to_owned());
+        assert!(error.expect_err("refused").to_string().contains("500"));
+        let [with_path, without] = serving.join().expect("served");
+        assert!(with_path.starts_with("POST /hook?a=1 HTTP/1.1"), "{with_path}");
+        assert!(without.starts_with("POST / HTTP/1.1"), "{without}");
     }
 
     #[test]

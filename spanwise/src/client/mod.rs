@@ -1,7 +1,10 @@
 //! The subcommands that query a running server through the same API as the UI.
 
+mod cause;
+mod chains;
 mod graph;
 mod http;
+mod mcp;
 mod search;
 mod services;
 mod sql;
@@ -9,6 +12,7 @@ mod status;
 mod tail;
 mod top;
 mod trace;
+mod watch;
 
 use serde::de::DeserializeOwned;
 use spanwise_api::endpoints::{POST_SQL, SERVICES, STATUS, TRACE};
@@ -17,10 +21,11 @@ use spanwise_model::WrittenId;
 
 use crate::failure::Failure;
 use crate::flags::{
-    GraphFlags, SearchFlags, ServerUrl, ServicesFlags, SqlFlags, SqlFormat, StatusFlags, TailFlags,
-    TopFlags, TraceFlags,
+    CauseFlags, GraphFlags, McpFlags, SearchFlags, ServerUrl, ServicesFlags, SqlFlags, SqlFormat,
+    StatusFlags, TailFlags, TopFlags, TraceFlags, WatchFlags,
 };
 use crate::terminal::{self, Paint, harmless, print, print_foreign, shows_to_a_person};
+pub(crate) use chains::{bottlenecks, capacity, chains, depends, entrances, sources};
 use http::{Request, answer, ask};
 
 /// Header of answers that contain only the first rows.
@@ -107,6 +112,11 @@ pub(crate) fn search(flags: &SearchFlags) -> Result<(), Failure> {
     show(&flags.filter.server, &request, search::render)
 }
 
+/// `spanwise mcp`
+pub(crate) fn mcp(flags: &McpFlags) -> Result<(), Failure> {
+    mcp::run(&flags.url)
+}
+
 /// `spanwise tail`
 pub(crate) fn tail(flags: &TailFlags) -> Result<(), Failure> {
     tail::run(flags)
@@ -116,6 +126,17 @@ pub(crate) fn tail(flags: &TailFlags) -> Result<(), Failure> {
 pub(crate) fn graph(flags: &GraphFlags) -> Result<(), Failure> {
     let request = graph::request(flags, spanwise_query::now_unix_nano());
     show(&flags.server, &request, |answer, paint| graph::render(answer, flags, paint))
+}
+
+/// `spanwise cause`
+pub(crate) fn cause(flags: &CauseFlags) -> Result<(), Failure> {
+    let request = cause::request(flags, spanwise_query::now_unix_nano());
+    show(&flags.server, &request, cause::render)
+}
+
+/// `spanwise watch`
+pub(crate) fn watch(flags: &WatchFlags) -> Result<(), Failure> {
+    watch::run(flags)
 }
 
 /// `spanwise top`

@@ -24,6 +24,7 @@ pub(super) fn request(flags: &SearchFlags, now_unix_nano: i64) -> Request {
     };
     let (start, end) = (zoned(&flags.start), zoned(&flags.end));
     let optional = [
+        ("q", &flags.query),
         ("service", &filter.service),
         ("operation", &filter.operation),
         ("min_duration", &filter.min_duration),
@@ -168,6 +169,16 @@ mod tests {
                  &max_duration=1s&status=error&start=-2h&end=now&attribute=a%3Db&attribute=c%3Dd"
             )
         );
+    }
+
+    #[test]
+    fn a_query_goes_with_other_flags() {
+        let typed = ["spanwise", "search", "{ status = error }", "--service", "cart"];
+        let Command::Search(flags) = Flags::try_parse_from(typed).expect("flags").command else {
+            unreachable!()
+        };
+        let expected = "/api/v1/search?limit=20&q=%7B%20status%20%3D%20error%20%7D&service=cart";
+        assert_eq!(request(&flags, 0), Request::get(expected));
     }
 
     #[test]

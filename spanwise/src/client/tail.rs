@@ -61,6 +61,7 @@ pub(super) fn run(flags: &TailFlags) -> Result<(), Failure> {
 fn ask(flags: &TailFlags, from_unix_nano: i64) -> Result<(Vec<TraceSummary>, bool), Failure> {
     let filter = &flags.filter;
     let mut question = SearchFlags {
+        query: None,
         filter: filter.clone(),
         sort: "newest".to_owned(),
         start: Some(from_unix_nano.to_string()),

@@ -25,8 +25,8 @@ pub(crate) use layers::InForce;
 pub(crate) use settings::{Flag, Form, Setting, settings};
 pub(crate) use show::show;
 use table::{
-    AgentSettings, AssembleSettings, ListenSettings, PortSettings, ReceiverSettings,
-    RetainSettings, RootSettings, ServerSettings, StoreSettings,
+    AgentSettings, AssembleSettings, ListenSettings, MetricsSettings, PortSettings,
+    ReceiverSettings, RetainSettings, RootSettings, ServerSettings, StoreSettings,
 };
 use units::{ListenAddress, OptionalListen};
 
@@ -41,6 +41,7 @@ pub(crate) struct Config {
     pub(crate) retain: RetainSettings,
     pub(crate) store: StoreSettings,
     pub(crate) assemble: AssembleSettings,
+    pub(crate) metrics: MetricsSettings,
     pub(crate) agent: AgentConfig,
 }
 
@@ -229,6 +230,7 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
         retain: RetainSettings::read(&layers)?,
         store: StoreSettings::read(&layers)?,
         assemble: AssembleSettings::read(&layers)?,
+        metrics: MetricsSettings::read(&layers)?,
         agent: AgentConfig {
             settings: AgentSettings::read(&layers)?,
             services: layers.services()?,

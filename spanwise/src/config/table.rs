@@ -11,8 +11,8 @@ use super::StoreAt;
 use super::settings::Default::{DataDirectory, Text};
 use super::settings::{Setting, SettingType, flag, tables};
 use super::units::{
-    ByteSize, Cores, Count, Limit, List, ListenAddress, MemoryBudget, OptionalListen, OptionalText,
-    PositiveTime, Secret, Share, SizeBetween, Switch, TimeSpan,
+    Buckets, ByteSize, Cores, Count, Limit, List, ListenAddress, MemoryBudget, OptionalListen,
+    OptionalText, PositiveTime, Secret, Share, SizeBetween, Switch, TimeSpan,
 };
 
 tables! {
@@ -81,6 +81,9 @@ tables! {
             "events of a span that are kept, likewise";
         span_links: Count<1, 65_536> = Text("1024"), None,
             "links of a span that are kept, likewise";
+        jvm_settings: OptionalText = Text(""), None,
+            "a file of what JVM agents are told, such as their sampling; it is read again when it has \
+             changed";
     }
 
     /// Retention.
@@ -124,6 +127,21 @@ tables! {
         timing: Switch = Text("on"), flag("timing", "ON|OFF"),
             "on or off: whether calls that nothing else gives to a request are linked by time \
              alone, as a guess that says how sure it is";
+    }
+
+    /// Figures of spans for Prometheus.
+    metrics: MetricsSettings {
+        spans: Switch = Text("on"), flag("span-metrics", "ON|OFF"),
+            "on or off: whether calls, errors and durations of all spans, and of calls between \
+             services, are counted for Prometheus, at /metrics/spans of the UI's port";
+        series: Count<16, 1_000_000> = Text("5000"), None,
+            "label sets that are counted of spans, and as many of calls between services; what \
+             does not fit is counted as `other`, and counters say how much";
+        span_buckets: Buckets = Text("0.002,0.004,0.008,0.016,0.032,0.064,0.128,0.256,0.512,\
+                                      1.024,2.048,4.096,8.192,16.384"), None,
+            "bounds of the classic buckets of spans, in seconds";
+        edge_buckets: Buckets = Text("0.1,0.2,0.4,0.8,1.6,3.2,6.4,12.8"), None,
+            "bounds of the classic buckets of calls between services, in seconds";
     }
 
     /// The agent.

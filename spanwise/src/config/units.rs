@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
+use spanwise_analyze::red::Bounds;
+
 /// A number of bytes: `512`, `64KiB`, `20GB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ByteSize(pub(crate) u64);
@@ -141,6 +143,23 @@ impl FromStr for Switch {
             "off" => Ok(Self(false)),
             _ => Err(format!("`{text}` is neither `on` nor `off`")),
         }
+    }
+}
+
+/// Bounds of a histogram's buckets, in seconds: `0.1,0.2,0.4`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Buckets(pub(crate) Bounds);
+
+impl FromStr for Buckets {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bound = |text: &str| match text.trim().parse::<f64>() {
+            Ok(seconds) if (1e-9..=1e9).contains(&seconds) => Ok((seconds * 1e9).round() as i64),
+            _ => Err(format!("`{text}` is no bound of a bucket; write seconds, such as 0.1,0.2")),
+        };
+        let bounds = text.split(',').map(bound).collect::<Result<Vec<_>, _>>()?;
+        Bounds::new(&bounds).map(Self)
     }
 }
 

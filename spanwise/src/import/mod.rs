@@ -73,21 +73,47 @@ enum Step {
     Broken(FileError),
 }
 
+/// Sends OTLP that is made while it is read, as `import` sends a file.
+///
+/// # Errors
+/// As for [`run`].
+pub(crate) fn stream(server: &str, name: &str, input: Box<dyn Read + Send>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("cannot start the input/output runtime")?;
+    runtime.block_on(async {
+        let mut upload = Upload::new(server, PATIENCE)
+            .map_err(|error| Failure::Usage(format!("--server: {error}")))?;
+        let outcome = import_input(input, None, name, 0, &mut upload).await?;
+        if outcome.is_whole() { Ok(()) } else { Err(Failure::cannot("not all spans are stored")) }
+    })
+}
+
 async fn import(
     path: &Path,
     name: &str,
     salt: u64,
     upload: &mut Upload,
 ) -> Result<Outcome, Failure> {
-    let mut outcome = Outcome::default();
-    let (input, size) = match input(path) {
-        Ok(input) => input,
+    match input(path) {
+        Ok((input, size)) => import_input(input, size, name, salt, upload).await,
         Err(error) => {
             eprintln!("{name}: {error}");
-            outcome.broken += 1;
-            return Ok(outcome);
+            Ok(Outcome::unreadable())
         }
-    };
+    }
+}
+
+async fn import_input(
+    input: Input,
+    size: Option<u64>,
+    name: &str,
+    salt: u64,
+    upload: &mut Upload,
+) -> Result<Outcome, Failure> {
+    let mut outcome = Outcome::default();
     let read = Arc::new(AtomicU64::new(0));
     let counted = CountedInput { input, read: Arc::clone(&read) };
     let (give, mut take) = mpsc::channel(AHEAD);

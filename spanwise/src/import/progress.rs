@@ -26,6 +26,11 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
+    /// That of a file which cannot be opened.
+    pub(super) fn unreadable() -> Self {
+        Self { broken: 1, ..Self::default() }
+    }
+
     pub(super) fn add(&mut self, batch: &NamedBatch) {
         self.spans += batch.spans() as u64;
         self.rejected += batch.rejected;

@@ -1,9 +1,10 @@
 //! The assembly task: stored rows go into the window, and the results go back to the store.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
+use spanwise_analyze::red::{Now, Red, RedCounters};
 use spanwise_api::{self as api, Count, HostClock};
 use spanwise_assemble::{ClockDifference, Window, WindowConfig};
 use spanwise_model::Assembled;
@@ -30,6 +31,7 @@ struct State {
     rows_unreadable: u64,
     rows_unannotated: u64,
     clocks: Vec<ClockDifference<Arc<str>>>,
+    red: RedCounters,
 }
 
 impl AssemblyStatus {
@@ -57,7 +59,7 @@ impl AssemblyStatus {
     }
 }
 
-fn counters(state: &State) -> [(&'static str, u64); 10] {
+fn counters(state: &State) -> [(&'static str, u64); 16] {
     [
         ("rows", state.window.rows),
         ("results", state.window.told),
@@ -69,6 +71,12 @@ fn counters(state: &State) -> [(&'static str, u64); 10] {
         ("calls_not_timed_too_many", state.window.timing.skipped),
         ("rows_unreadable", state.rows_unreadable),
         ("rows_unannotated_store_failed", state.rows_unannotated),
+        ("metrics_spans_folded", state.red.spans_folded),
+        ("metrics_calls_folded", state.red.edges_folded),
+        ("metrics_traces_counted_early", state.red.traces_counted_early),
+        ("metrics_traces_reopened", state.red.traces_reopened),
+        ("metrics_spans_changed_late", state.red.spans_changed_late),
+        ("metrics_spans_not_assembled", state.red.spans_not_assembled),
     ]
 }
 
@@ -91,10 +99,11 @@ pub(crate) struct Assembly {
 
 impl Assembly {
     /// Starts assembly on these threads, beginning with stored batches that are not assembled yet.
-    /// Newly stored batches are sent to the returned queue.
+    /// Newly stored batches are sent to the returned queue. Their spans are counted in `red`.
     pub(crate) fn start(
         store: Arc<dyn Store>,
         links_by_timing: bool,
+        red: Option<Arc<Mutex<Red>>>,
         threads: &Handle,
     ) -> (Self, mpsc::Sender<Unsettled>) {
         let (queue, batches) = mpsc::channel(QUEUE_BATCHES);
@@ -105,6 +114,7 @@ impl Assembly {
             window: Window::new(WindowConfig { links_by_timing, ..WindowConfig::default() }),
             began: Instant::now(),
             status: Arc::clone(&status),
+            red,
         };
         let task = threads.spawn(task.run(batches, closing.clone()));
         (Self { task, closing, status }, queue)
@@ -128,6 +138,7 @@ struct Task {
     window: Window,
     began: Instant,
     status: Arc<AssemblyStatus>,
+    red: Option<Arc<Mutex<Red>>>,
 }
 
 impl Task {
@@ -137,6 +148,7 @@ impl Task {
             tracing::info!(batches = unsettled.len(), "assembling what the last run left");
         }
         for batch in unsettled {
+            // The last run counted its spans.
             self.push(&batch);
             // Results are stored when they are due, so that the window stays small.
             self.poll().await;
@@ -156,6 +168,7 @@ impl Task {
                         break;
                     }
                     for batch in received.drain(..) {
+                        self.count(&batch);
                         self.push(&batch);
                     }
                 }
@@ -168,6 +181,21 @@ impl Task {
 
     fn now_nano(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn now(&self) -> Now {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let unix_nano = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
+        Now { nano: self.now_nano(), unix_nano }
+    }
+
+    /// Counts the spans of a new batch.
+    fn count(&self, batch: &Unsettled) {
+        let Some(red) = &self.red else { return };
+        let counted = red.lock().push(batch.batch, batch.rows.columns(), self.now());
+        if let Err(error) = counted {
+            tracing::error!(batch = batch.batch, %error, "the spans of a batch cannot be counted");
+        }
     }
 
     fn push(&mut self, batch: &Unsettled) {
@@ -186,11 +214,18 @@ impl Task {
 
     async fn poll(&mut self) {
         let now = self.now_nano();
-        let results = self.window.poll(now);
+        // Looking for likely links may take long, and this thread's connections must not wait.
+        let results = tokio::task::block_in_place(|| self.window.poll(now));
         self.store_results(results).await;
     }
 
     async fn store_results(&mut self, results: Vec<Assembled>) {
+        let counted = self.red.as_ref().map(|red| {
+            let (mut red, now) = (red.lock(), self.now());
+            red.place(&results, now);
+            red.settle(now);
+            red.counters()
+        });
         let annotated = match results.as_slice() {
             [] => Ok(()),
             results => self.store.annotate(results).await,
@@ -206,6 +241,7 @@ impl Task {
         status.window = self.window.counters();
         status.rows_held = self.window.rows();
         status.clocks = self.window.clock_differences();
+        status.red = counted.unwrap_or_default();
         status.rows_unannotated += failed;
     }
 }

@@ -2,10 +2,13 @@
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use parking_lot::Mutex;
+use spanwise_analyze::red::{Red, RedConfig};
 use spanwise_ingest::{AGENTS, Ingest, Limits};
 use spanwise_serve::ApiState;
 use spanwise_store::Store;
@@ -63,12 +66,25 @@ impl Server {
         let agents_at = bound.receivers.of(AGENTS).context("there is no port for agents")?;
         tokio::spawn(memory::keep_what_is_freed());
         let store = open_store(config).await?;
-        let (assembly, queue) =
-            Assembly::start(Arc::clone(&store), config.assemble.timing.0, receivers);
+        let red = red(config);
+        let timing = config.assemble.timing.0;
+        let (assembly, queue) = Assembly::start(Arc::clone(&store), timing, red.clone(), receivers);
         let sink = Arc::new(StoreSink::new(Arc::clone(&store), queue));
-        let ingest = Ingest::with(sink, limits(config), config.allowed(), bound.receivers);
-        let status =
-            Arc::new(ServerStatus::new(bound, config, ingest.clone(), assembly.status(), agent));
+        let ingest = Ingest::with(
+            sink,
+            limits(config),
+            config.allowed(),
+            bound.receivers,
+            config.receivers.jvm_settings.0.as_ref().map(PathBuf::from),
+        );
+        let status = Arc::new(ServerStatus::new(
+            bound,
+            config,
+            ingest.clone(),
+            assembly.status(),
+            red,
+            agent,
+        ));
         let surfaces = spanwise_serve::surfaces(ApiState {
             store: Arc::clone(&store),
             status: Arc::<ServerStatus>::clone(&status),
@@ -145,6 +161,17 @@ impl Server {
             _ => Ok(()),
         }
     }
+}
+
+/// The figures of spans, if they are to be counted.
+fn red(config: &Config) -> Option<Arc<Mutex<Red>>> {
+    let metrics = &config.metrics;
+    let red = RedConfig {
+        series: metrics.series.0,
+        span_bounds: metrics.span_buckets.0.clone(),
+        edge_bounds: metrics.edge_buckets.0.clone(),
+    };
+    metrics.spans.0.then(|| Arc::new(Mutex::new(Red::new(&red))))
 }
 
 /// The limits of receivers and ports. The maximum number of connections depends on the limit of

@@ -9,6 +9,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
+use spanwise_analyze::red::{Red, RedSnapshot};
 use spanwise_api::{self as api, AgentFacts, Count, Plugin, ReportingAgent, ServiceUnknown};
 use spanwise_ingest::{AgentStatus, Ingest, IngestStatus, Receiver};
 use spanwise_serve::{Receivers, ServerParts, StatusSource};
@@ -44,6 +45,7 @@ pub(crate) struct ServerStatus {
     data: PathBuf,
     ingest: Ingest,
     assembly: Arc<AssemblyStatus>,
+    red: Option<Arc<Mutex<Red>>>,
     agent: Mutex<AgentState>,
 }
 
@@ -53,6 +55,7 @@ impl ServerStatus {
         config: &Config,
         ingest: Ingest,
         assembly: Arc<AssemblyStatus>,
+        red: Option<Arc<Mutex<Red>>>,
         agent: AgentState,
     ) -> Self {
         Self {
@@ -61,6 +64,7 @@ impl ServerStatus {
             data: config.root.data.clone(),
             ingest,
             assembly,
+            red,
             agent: Mutex::new(agent),
         }
     }
@@ -123,6 +127,10 @@ impl StatusSource for ServerStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             warnings,
         }
+    }
+
+    fn span_metrics(&self) -> Option<RedSnapshot> {
+        self.red.as_ref().map(|red| red.lock().snapshot())
     }
 
     fn receivers(&self) -> Receivers {

@@ -4,6 +4,7 @@ mod clickhouse;
 mod import;
 mod java;
 mod metrics;
+mod native;
 mod serving;
 mod statements;
 mod support;

@@ -1,11 +1,11 @@
-//! `/metrics`, parsed by Prometheus' own parsers.
+//! `/metrics` and `/metrics/spans`, parsed by Prometheus' own parsers.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -46,13 +46,13 @@ fn run(command: &mut Command) {
     );
 }
 
-/// Requests the metrics. Returns the response's head and body.
-fn scrape(address: SocketAddr, accept: &str) -> (String, String) {
+/// Requests a page of metrics. Returns the response's head and body.
+fn scrape(address: SocketAddr, page: &str, accept: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).expect("connected");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
     write!(
         stream,
-        "GET /metrics HTTP/1.0\r\nHost: {address}\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
+        "GET {page} HTTP/1.0\r\nHost: {address}\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
     )
     .expect("sent");
     let mut answer = String::new();
@@ -93,7 +93,7 @@ fn prometheus_reads_every_counter_of_the_status() {
             "application/openmetrics-text; version=1.0.0",
         ),
     ] {
-        let (head, body) = scrape(server.http, accept);
+        let (head, body) = scrape(server.http, "/metrics", accept);
         assert!(head.starts_with("HTTP/1.") && head.contains(kind), "{head}");
         let samples = parsed(&python, format, &body);
         let sum = |name: &str| -> Option<f64> {
@@ -127,4 +127,45 @@ fn prometheus_reads_every_counter_of_the_status() {
             samples.iter().find(|sample| sample[2] == "spanwise_ingest_otlp_spans_accepted_total");
         assert_eq!(counter.expect("it is there")[1], "counter");
     }
+}
+
+#[test]
+fn prometheus_reads_the_metrics_of_spans() {
+    let python = python();
+    let here = tempfile::tempdir().expect("a directory");
+    let server = Server::start(here.path(), "server", &[]);
+    let spans = otlp(TRACE, "shop");
+    for _ in 0..2 {
+        // The second time they are duplicates.
+        assert_eq!(post(server.otlp_http, "/v1/traces", &spans).0, 200);
+    }
+    // They have examples once they are assembled.
+    let example = format!("# {{trace_id=\"{TRACE}\"}} ");
+    let open_metrics = "application/openmetrics-text";
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !scrape(server.http, "/metrics/spans", open_metrics).1.contains(&example) {
+        assert!(Instant::now() < deadline, "there is no example");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for (format, accept) in [("prometheus", "text/plain"), ("openmetrics", open_metrics)] {
+        let (_, body) = scrape(server.http, "/metrics/spans", accept);
+        let samples = parsed(&python, format, &body);
+        let named = |name: &str| -> Vec<&Value> {
+            samples.iter().filter(|sample| sample[2] == name).collect()
+        };
+        let calls = named("traces_spanmetrics_calls_total");
+        assert!(calls.iter().all(|sample| sample[3]["service"] == "shop"), "{body}");
+        let count =
+            |samples: &[&Value]| samples.iter().filter_map(|it| it[4].as_f64()).sum::<f64>();
+        assert_eq!(count(&calls), 2.0, "{body}");
+        assert_eq!(count(&named("traces_spanmetrics_latency_count")), 2.0);
+        let is_last = |sample: &&Value| sample[3]["le"] == "+Inf";
+        let buckets = named("traces_spanmetrics_latency_bucket");
+        let last: Vec<&Value> = buckets.into_iter().filter(is_last).collect();
+        assert_eq!(count(&last), 2.0);
+        assert_eq!(body.contains(&example), format == "openmetrics");
+    }
+    let off = tempfile::tempdir().expect("a directory");
+    let server = Server::start(off.path(), "server", &["--span-metrics", "off"]);
+    assert!(scrape(server.http, "/metrics/spans", "*/*").0.contains(" 404 "));
 }

@@ -5,7 +5,7 @@ mod fold;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use spanwise_api::{Span, SpanStatus, TraceHead, TracePage};
+use spanwise_api::{Span, SpanLink, SpanStatus, TraceHead, TracePage};
 use spanwise_model::Evidence;
 
 use crate::terminal::{Paint, brief, counted, duration, fitted, harmless};
@@ -27,6 +27,8 @@ impl Layout {
     }
 }
 
+/// Links of a span that are shown.
+const MAX_LINKS: usize = 3;
 /// Deeper spans are not indented further, to fit the terminal.
 const MAX_INDENT: usize = 40;
 
@@ -221,7 +223,25 @@ fn label(span: &Span, paint: Paint) -> String {
         };
         let _ = write!(text, " {}", paint.yellow(&mark));
     }
+    for link in span.links.iter().flatten().take(MAX_LINKS) {
+        let _ = write!(text, "  {}", paint.dim(&linked(link)));
+    }
     text
+}
+
+/// A link to a span of another trace: `⇢ received by mailer BRPOP, trace 4bf9…`.
+fn linked(link: &SpanLink) -> String {
+    let value = |key: &str| {
+        let attribute = link.attributes.iter().find(|attribute| attribute.key == key)?;
+        attribute.value.as_str()
+    };
+    let who = match (value("spanwise.link"), value("service.name"), value("name")) {
+        (Some(did), Some(service), Some(name)) => {
+            format!("{} by {} {}, ", brief(did, 20), brief(service, 60), brief(name, 80))
+        }
+        _ => String::new(),
+    };
+    format!("⇢ {who}trace {}", harmless(&link.trace_id))
 }
 
 #[cfg(test)]
@@ -283,6 +303,25 @@ trace t
 warning: clock: 1 ms
 ";
         assert_eq!(render(&trace, WIDE, Paint::off()), expected);
+    }
+
+    #[test]
+    fn links_are_shown_with_who_is_at_their_other_end() {
+        let attribute = |key: &str, value: &str| serde_json::json!({ "key": key, "type": "string", "value": value });
+        let attributes = [
+            attribute("spanwise.link", "received"),
+            attribute("service.name", "mailer"),
+            attribute("name", "process mails"),
+        ];
+        let mut queued = span("a", None, 0, &[]);
+        queued["links"] = serde_json::json!([
+            { "trace_id": "t2", "span_id": "s2", "trace_state": null, "attributes": attributes },
+            { "trace_id": "t3", "span_id": "s3", "trace_state": null, "attributes": [] },
+        ]);
+        let text = render(&page(serde_json::json!({ "spans": [queued] })), WIDE, Paint::off());
+        let expected =
+            "[server-process]  ⇢ received by mailer process mails, trace t2  ⇢ trace t3\n";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]
