@@ -183,7 +183,7 @@ impl<'a> Calls<'a> {
             let first = match call.capture {
                 Capture::ServerProcess => &mut related[parent].at_server,
                 Capture::ClientProcess => &mut related[parent].at_client,
-                Capture::App if call.service != calls[parent].service => {
+                Capture::App | Capture::Jvm if call.service != calls[parent].service => {
                     &mut related[parent].of_other
                 }
                 _ => continue,
@@ -221,7 +221,7 @@ impl<'a> Calls<'a> {
         let call = &self.calls[place];
         match call.capture {
             Capture::ServerProcess => true,
-            Capture::App if call.kind == Kind::Server => self
+            Capture::App | Capture::Jvm if call.kind == Kind::Server => self
                 .get(self.related[place].parent)
                 .is_none_or(|parent| parent.capture != Capture::ServerProcess),
             _ => false,
@@ -234,7 +234,7 @@ impl<'a> Calls<'a> {
         let call = &self.calls[place];
         let is_call = matches!(call.kind, Kind::Client | Kind::Producer)
             || (call.kind == Kind::Consumer && call.capture == Capture::ClientProcess);
-        let seen_twice = call.capture == Capture::App && self.related[place].at_client.is_some();
+        let seen_twice = call.capture.is_reported() && self.related[place].at_client.is_some();
         if !is_call || seen_twice || call.capture == Capture::ServerProcess {
             return None;
         }
@@ -279,7 +279,7 @@ impl<'a> Calls<'a> {
         let call = &self.calls[place];
         let is_handed =
             call.capture == Capture::ServerProcess && self.related[place].parent.is_none();
-        let is_taking = call.kind == Kind::Consumer && (call.capture == Capture::App || is_handed);
+        let is_taking = call.kind == Kind::Consumer && (call.capture.is_reported() || is_handed);
         if !is_taking || !self.is_of_broker(call) {
             return None;
         }

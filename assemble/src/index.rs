@@ -138,7 +138,7 @@ impl Index {
                 }
             };
         }
-        if row.capture == Capture::App {
+        if row.capture.is_reported() {
             if let Some(key) = app_key(row) {
                 let key_of = |other: Slot| app_key(&rows[other as usize]);
                 if add {

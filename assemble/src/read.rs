@@ -358,7 +358,7 @@ pub(crate) fn names(batch_number: u64, rows: &SpanRows) -> Option<Vec<Named>> {
         let at = RowRef { batch: batch_number, row: u32::try_from(row).ok()? };
         let (trace, span) = (traces.trace_id(row)?, spans.span_id(row)?);
         let name = Named::new(at, trace, span, parents.span_id(row), kinds.required(row).ok()?)?;
-        (capture == Capture::App).then_some(name)
+        capture.is_reported().then_some(name)
     };
     // Reserves space for all rows, because an iterator that may stop early gives no lower size
     // hint.

@@ -105,7 +105,7 @@ impl Named {
     }
 
     pub(crate) fn of(row: &Row) -> Option<Self> {
-        let trace_id = row.trace_id.filter(|_| row.capture == Capture::App)?;
+        let trace_id = row.trace_id.filter(|_| row.capture.is_reported())?;
         Self::new(row.at, trace_id, row.span_id, row.parent_span_id, row.kind)
     }
 }
@@ -118,7 +118,7 @@ pub(crate) fn is_half(span_id: SpanId, parent_span_id: Option<SpanId>) -> bool {
 /// Splits spans that client and server report under one id without marking them as shared. As with
 /// marked ones, the called half gets its own id, and the calling half becomes its parent.
 pub(crate) fn part_twins(rows: &mut [Row]) {
-    let is = |row: &Row, side| row.capture == Capture::App && Side::of(row.kind) == side;
+    let is = |row: &Row, side| row.capture.is_reported() && Side::of(row.kind) == side;
     let id = |row: &Row| row.trace_id.map(|trace| (trace, row.span_id));
     let calling = rows.iter().filter(|row| is(row, Side::Calling));
     let calling: AHashSet<_> = calling.filter_map(id).collect();

@@ -59,6 +59,10 @@ pub(crate) fn app(number: u64, kind: Kind, service: &str, from_ms: i64, to_ms: i
     row(number, Capture::App, kind, service, from_ms, to_ms)
 }
 
+pub(crate) fn jvm(number: u64, kind: Kind, service: &str, from_ms: i64, to_ms: i64) -> Row {
+    row(number, Capture::Jvm, kind, service, from_ms, to_ms)
+}
+
 impl Row {
     pub(crate) fn http(mut self) -> Self {
         self.protocol = Some(Text::of("http"));
@@ -99,6 +103,12 @@ impl Row {
 
     pub(crate) fn ambiguous(mut self) -> Self {
         self.evidence = Some(Evidence::Ambiguous);
+        self
+    }
+
+    /// The span in which the calling thread worked.
+    pub(crate) fn in_span(mut self, span: u64) -> Self {
+        self.parent_span_id = SpanId::from_u64(span);
         self
     }
 

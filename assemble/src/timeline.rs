@@ -39,7 +39,7 @@ impl Sort {
     /// The row's kind, or nothing if rows like this are never looked up.
     fn of(row: &Row) -> Option<Self> {
         match row.capture {
-            Capture::App => Some(Self::App),
+            Capture::App | Capture::Jvm => Some(Self::App),
             Capture::ServerProcess => Some(Self::Server),
             Capture::ClientProcess if row.trace_id.is_none() => Some(Self::Client),
             _ => None,

@@ -246,7 +246,7 @@ impl Window {
         if let Some(trace) = row.trace_id {
             join_or_lead(by_trace, trace, slot, joined);
         }
-        if row.capture != Capture::App {
+        if !row.capture.is_reported() {
             if let Some(fragment) = row.fragment_id {
                 join_or_lead(by_fragment, fragment, slot, joined);
             }
@@ -277,8 +277,13 @@ impl Window {
                 let apps = index.during(Sort::App, slot, NEAR_NANO).into_iter();
                 touched.extend(apps.filter(|app| !known[*app as usize].is_named()));
             }
-            Capture::App if row.kind == Kind::Client => {
+            Capture::App | Capture::Jvm if row.kind == Kind::Client => {
                 touched.extend(index.during(Sort::Client, slot, NEAR_NANO));
+            }
+            Capture::Jvm => {
+                let calls = index.during(Sort::Client, slot, NEAR_NANO).into_iter();
+                let is_current = |call: &Slot| index.row(*call).parent_span_id == Some(row.span_id);
+                touched.extend(calls.filter(is_current));
             }
             _ => {}
         }
@@ -560,7 +565,7 @@ impl Window {
                 last_trace = row.trace_id;
                 row.trace_id.and_then(|trace| self.by_trace.remove(&trace));
             }
-            if row.capture != Capture::App {
+            if !row.capture.is_reported() {
                 row.fragment_id.and_then(|fragment| self.by_fragment.remove(&fragment));
             }
             self.index.remove(*slot);
@@ -572,7 +577,7 @@ impl Window {
 impl SlotState {
     /// Whether the row itself names its parent. Then no other row can change it.
     fn is_named(&self) -> bool {
-        let by = [Evidence::SpanContext, Evidence::TraceHeader];
+        let by = [Evidence::SpanContext, Evidence::TraceHeader, Evidence::CurrentSpan];
         self.told.and_then(|told| told.evidence).is_some_and(|evidence| by.contains(&evidence))
     }
 }

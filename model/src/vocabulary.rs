@@ -98,6 +98,8 @@ vocabulary!(
     Capture, "capture point", {
     /// Reported by the application itself (an SDK).
     App = "app",
+    /// Reported by the JVM agent from inside the application.
+    Jvm = "jvm",
     /// System calls of the calling process.
     ClientProcess = "client-process",
     /// Network interface of the calling host.
@@ -130,6 +132,8 @@ vocabulary!(
     TraceHeader = "trace_header",
     /// The sender named the parent itself (an SDK's parent span id).
     SpanContext = "span_context",
+    /// The thread worked in that span when it made the call, as the JVM agent told the kernel side.
+    CurrentSpan = "current_span",
     /// An application's span lies within the request that its own process served, on the same
     /// connection or at the same time.
     Enclosing = "enclosing",
@@ -138,6 +142,13 @@ vocabulary!(
     /// Several requests, or one or none, could be the parent. None was chosen.
     Ambiguous = "ambiguous",
 });
+
+impl Capture {
+    /// Whether the span was reported from inside its program, by an SDK or the JVM agent.
+    pub const fn is_reported(self) -> bool {
+        matches!(self, Self::App | Self::Jvm)
+    }
+}
 
 impl Evidence {
     /// Confidence, from 0 to 1, from which a link counts as certain.

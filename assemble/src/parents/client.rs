@@ -76,6 +76,18 @@ fn among(index: &Index, row: &Row, requests: ChainIter<'_>, evidence: Evidence) 
     Verdict::only(fitting.into_iter(), evidence, 1.0)
 }
 
+/// Rule: the thread that made the call said in which span it worked.
+pub(super) fn current_span(index: &Index, slot: Slot, row: &Row) -> Verdict {
+    // A call with a header names the parent itself.
+    let (None, Some(current)) = (row.trace_id, row.parent_span_id) else {
+        return Verdict::Nothing;
+    };
+    // A call may be answered after the span in which it was begun.
+    let around = index.covering(Sort::App, slot, SDK_SLACK_NANO, i64::MAX);
+    let named = around.into_iter().filter(|slot| index.row(*slot).span_id == current);
+    Verdict::only(named, Evidence::CurrentSpan, 1.0)
+}
+
 /// Rule: an SDK's client span covers a call without a header, such as a database query.
 pub(super) fn app_around_call(index: &Index, slot: Slot, row: &Row) -> Verdict {
     if row.trace_id.is_some() {

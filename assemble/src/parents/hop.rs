@@ -45,7 +45,7 @@ pub(crate) fn same_hop(near: &Row, far: &Row) -> bool {
     };
     responses
         && near.capture < far.capture
-        && near.capture != Capture::App
+        && !near.capture.is_reported()
         && near.request_tcp_seq.is_some()
         && near.request_tcp_seq == far.request_tcp_seq
         && near.protocols_agree(far)

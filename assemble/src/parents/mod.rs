@@ -81,7 +81,7 @@ pub struct Rule {
     pub(crate) find: fn(&Index, Slot, &Row) -> Verdict,
 }
 
-const APP: &[Capture] = &[Capture::App];
+const APP: &[Capture] = &[Capture::App, Capture::Jvm];
 const CLIENT: &[Capture] = &[Capture::ClientProcess];
 const SERVER: &[Capture] = &[Capture::ServerProcess];
 const AFTER_CLIENT: &[Capture] = &[Capture::ClientNic, Capture::ServerNic, Capture::ServerProcess];
@@ -132,6 +132,14 @@ pub const RULES: &[Rule] = &[
         parent_is: "the request that its process served with the same X-Request-ID",
         evidence: "request_id 1.0",
         find: client::passed_on_request_id,
+    },
+    Rule {
+        name: "current span",
+        applies_to: CLIENT,
+        parent_is: "the span of the same process in which the calling thread worked, as the JVM \
+                    agent told the kernel side",
+        evidence: "current_span 1.0",
+        find: client::current_span,
     },
     Rule {
         name: "SDK span around a call",

@@ -5,7 +5,7 @@ use spanwise_model::{Assembled, Evidence, Kind};
 use super::RULES;
 use crate::resolve::assemble_all;
 use crate::row::Row;
-use crate::testing::{app, client, id, server};
+use crate::testing::{app, client, id, jvm, server};
 
 /// Checks the result for the row with this number, for several orders of the rows.
 #[track_caller]
@@ -202,6 +202,24 @@ fn an_sdk_span_covers_the_query_that_it_made() {
         app(61, Kind::Client, "a", 10, 20).context(2, 60).protocol("redis"),
     ];
     child(&others, 1, 2, Thread, 1.0);
+}
+
+#[test]
+fn a_call_hangs_under_the_span_in_which_its_thread_worked() {
+    let call = client(1, "a", 11, 30).protocol("redis").within(5, Thread, 1.0).in_span(51);
+    let served = server(2, "a", 0, 100).serves(5).ports(40_001, 80);
+    let entry = jvm(50, Kind::Server, "a", 1, 99).context(1, 0).ports(40_001, 80);
+    let lookup = jvm(51, Kind::Internal, "a", 10, 20).context(1, 50);
+    let rows = [call, served, entry, lookup];
+    // It is answered after the span.
+    child(&rows, 1, 51, Evidence::CurrentSpan, 1.0);
+    child(&rows, 50, 2, Enclosing, 1.0);
+    // The agent kept no such span, it was over, or it is another process's.
+    child(&rows[..3], 1, 2, Thread, 1.0);
+    let over = jvm(51, Kind::Internal, "a", 1, 2).context(1, 50);
+    child(&[call, served, entry, over], 1, 2, Thread, 1.0);
+    let other = jvm(51, Kind::Internal, "b", 10, 20).context(1, 50);
+    child(&[call, served, entry, other], 1, 2, Thread, 1.0);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use spanwise_model::{Assembled, Evidence, Kind, RowRef, SpanId, TraceId};
 use super::{Window, WindowConfig};
 use crate::resolve::assemble_all;
 use crate::row::Row;
-use crate::testing::{app, client, id, server, trace};
+use crate::testing::{app, client, id, jvm, server, trace};
 use crate::text::Text;
 
 const MS: u64 = 1_000_000;
@@ -142,6 +142,23 @@ fn a_request_that_comes_after_its_sdk_span_takes_it() {
     assert_eq!(told(&results, 50), Some((None, trace(7))));
     let ambiguous = results.iter().any(|r| r.evidence == Some(Evidence::Ambiguous));
     assert!(ambiguous, "{results:?}");
+}
+
+#[test]
+fn a_span_that_comes_later_takes_the_calls_that_its_thread_made() {
+    let mut window = window();
+    let call = client(1, "a", 11, 19).protocol("redis").within(5, Evidence::Thread, 1.0);
+    let request = server(2, "a", 0, 100).serves(5).ports(40_001, 80);
+    window.push_rows(vec![call.in_span(51), request], 0);
+    assert_eq!(told(&window.poll(400 * MS), 1).expect("told").0, Some(id(2)));
+    let work = jvm(51, Kind::Internal, "a", 10, 20).context(1, 50);
+    let entry = jvm(50, Kind::Server, "a", 1, 99).context(1, 0).ports(40_001, 80);
+    window.push_rows(vec![work, entry], 1_000 * MS);
+    let results = window.poll(1_400 * MS);
+    let parents: Vec<_> = [1, 51, 50].map(|n| told(&results, n).expect("told").0).into();
+    assert_eq!(parents, [Some(id(51)), Some(id(50)), Some(id(2))]);
+    let traces: BTreeSet<_> = results.iter().map(|result| result.trace_id).collect();
+    assert_eq!(traces.len(), 1);
 }
 
 #[test]

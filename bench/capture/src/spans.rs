@@ -215,6 +215,7 @@ fn data(
         unread: None,
         task: 0,
         parent_task: 0,
+        current_span: 0,
         // nginx waits once for many requests.
         sleeps: 1 + (time_nano / 500_000) as u32,
     }

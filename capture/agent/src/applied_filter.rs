@@ -343,6 +343,7 @@ mod tests {
             unread: None,
             task: 0,
             parent_task: 0,
+            current_span: 0,
             sleeps: 0,
         })
     }

@@ -57,7 +57,8 @@ struct spanwise_event {
                          * of TASK: whether it may work for others than its creator;
                          * of THREAD: the created thread */
     unsigned long long task; /* the task that the process's runtime considers current: task.h */
-    unsigned long long parent_task; /* the task that created it. 0: unknown */
+    unsigned long long parent_task; /* the task that created it, 0: unknown; or with TOLD_SPAN in
+                                     * task (task_told.h): the span in which the thread works */
     /* how often the thread has waited so far; of OPENED, as of its connect call */
     unsigned int sleeps;
     unsigned int pad;

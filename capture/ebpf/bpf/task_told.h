@@ -10,6 +10,7 @@ enum task_told {
     /* number of bits of an index in the table, which has 1 << that many; 0: none */
     TASK_TOLD_BITS = 10,
     TASK_TOLD_SLOT = 11, /* bytes of a slot */
+    TASK_TOLD_SPAN = 12, /* where in a slot the current span is; 0: nowhere */
 };
 /* Indexes in task_rule.address. */
 enum task_told_address {
@@ -27,6 +28,9 @@ enum task_told_address {
 #define TOLD_OWN (1ULL << 61)
 /* or the creator of the thread. */
 #define TOLD_STARTED (1ULL << 60)
+/* Flag of a task number in events, which may be 0 otherwise: the parent is no task, but the span in
+ * which the thread works. */
+#define TOLD_SPAN (1ULL << 59)
 /* Flag of a key of reported work: it is a thread's. */
 #define TOLD_WHOSE (1ULL << 63)
 #define TOLD_SPREAD 0x9e3779b97f4a7c15ULL
@@ -91,6 +95,18 @@ static __always_inline bool told_tell(__u64 process, __u64 work, __u64 origin, _
     return true;
 }
 
+/* The span in which the slot's owner works. Runtimes with a table know no parents of tasks, so the
+ * span takes that place. */
+static __always_inline void told_span(const struct task_rule *rule, __u64 slot, struct task_ids *ids)
+{
+    __u64 span;
+    __u32 at = rule->offset[TASK_TOLD_SPAN];
+    if (!at || bpf_probe_read_user(&span, 8, (void *)(slot + at)) || !span)
+        return;
+    ids->task |= TOLD_SPAN;
+    ids->parent = span;
+}
+
 /* The current work item of the thread according to the table. Nothing changes if there is none. */
 static __always_inline void told_current(const struct task_rule *rule, struct task_lookup *lookup)
 {
@@ -112,14 +128,16 @@ static __always_inline void told_current(const struct task_rule *rule, struct ta
     if (found == TOLD_PROBES)
         return;
     __u64 at = rule->address[TASK_TOLD_SLOTS] + (place + found) * (__u32)rule->offset[TASK_TOLD_SLOT];
-    if (bpf_probe_read_user(&slot, sizeof slot, (void *)at) || !slot.work)
+    if (bpf_probe_read_user(&slot, sizeof slot, (void *)at))
         return;
-    if (slot.work & (TOLD_OWN | TOLD_STARTED)) {
-        told_tell(process_of(lookup), slot.work, lookup->ids.task, bpf_ktime_get_ns());
-    } else {
-        lookup->ids.task = slot.work | TOLD_WORK;
-        lookup->ids.parent = 0;
-    }
+    __u64 task = lookup->ids.task;
+    told_span(rule, at, &lookup->ids);
+    if (!slot.work)
+        return;
+    if (slot.work & (TOLD_OWN | TOLD_STARTED))
+        told_tell(process_of(lookup), slot.work, task, bpf_ktime_get_ns());
+    else
+        lookup->ids.task = slot.work | TOLD_WORK | (lookup->ids.task & TOLD_SPAN);
     for (__u64 i = 0; i < TOLD_HOPS && i < slot.hops; i++) {
         struct told_hop hop;
         if (bpf_probe_read_user(&hop, sizeof hop, (void *)(at + sizeof slot + i * sizeof hop))

@@ -94,7 +94,8 @@ pub struct Caller {
 
 impl From<Mark> for Caller {
     fn from(mark: Mark) -> Self {
-        let Mark { process, thread, task, parent_task, time_nano, sleeps, .. } = mark;
+        let parent_task = mark.parent_task();
+        let Mark { process, thread, task, time_nano, sleeps, .. } = mark;
         Self { process, thread, task, parent_task, time_nano, sleeps }
     }
 }

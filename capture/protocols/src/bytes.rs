@@ -1,6 +1,6 @@
 //! Bytes of one direction: the sender, the position and the captured part.
 
-use spanwise_model::AttributeValue;
+use spanwise_model::{AttributeValue, SpanId};
 
 /// Maximum bytes buffered of an incomplete message head.
 pub const MAX_HEAD_BYTES: usize = 16 * 1024;
@@ -29,14 +29,18 @@ pub struct Mark {
     pub thread: u32,
     /// Logical task that made the call, if the runtime has tasks; 0 if unknown.
     pub task: u64,
-    /// Task that created this task.
-    pub parent_task: u64,
+    /// Task that created this task; or, with `in_span`, the span in which the thread worked.
+    /// (Programs that tell their spans tell no parents of tasks.) See [`Self::parent_task`] and
+    /// [`Self::current_span`].
+    pub parent: u64,
     /// How often the thread had waited before the call; 0 if unknown.
     pub sleeps: u32,
     /// Segments that the socket had retransmitted by then.
     pub retransmits: u32,
     /// Smoothed round-trip time; 0 if there is none yet.
     pub srtt_micros: u32,
+    /// What `parent` is.
+    pub in_span: bool,
     /// The call was not seen. The time is that of the last call seen before it.
     pub missed: bool,
 }
@@ -50,12 +54,28 @@ impl Mark {
         process: 0,
         thread: 0,
         task: 0,
-        parent_task: 0,
+        parent: 0,
         sleeps: 0,
         retransmits: 0,
         srtt_micros: 0,
+        in_span: false,
         missed: false,
     };
+
+    /// The task that created the task; 0 if unknown.
+    pub const fn parent_task(&self) -> u64 {
+        if self.in_span { 0 } else { self.parent }
+    }
+
+    /// The span in which the thread worked during the call, if its program tells that.
+    pub fn current_span(&self) -> Option<SpanId> {
+        SpanId::from_u64(self.parent).filter(|_| self.in_span)
+    }
+
+    /// The `parent` and `in_span` of a call.
+    pub const fn parent_of(parent_task: u64, current_span: u64) -> (u64, bool) {
+        if current_span == 0 { (parent_task, false) } else { (current_span, true) }
+    }
 
     /// The position `bytes` later, moved by the same call.
     #[inline]

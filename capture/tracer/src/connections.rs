@@ -195,6 +195,7 @@ impl Connection {
         };
         common.counters.tracer.overlaps += u64::from(place.repeated > 0);
         common.counters.tracer.gap_bytes += place.gap;
+        let (parent, in_span) = Mark::parent_of(data.parent_task, data.current_span);
         let mark = Mark {
             offset: place.offset,
             seq: placed.then(|| data.seq.wrapping_add(place.repeated)),
@@ -202,7 +203,8 @@ impl Connection {
             process: data.process,
             thread: data.thread,
             task: data.task,
-            parent_task: data.parent_task,
+            parent,
+            in_span,
             sleeps: data.sleeps,
             retransmits: data.retransmits,
             srtt_micros: data.srtt_micros,

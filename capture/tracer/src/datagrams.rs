@@ -235,13 +235,15 @@ impl Socket {
 }
 
 fn mark(datagram: &Datagram<'_>, seq: u32) -> Mark {
+    let (parent, in_span) = Mark::parent_of(datagram.parent_task, datagram.current_span);
     Mark {
         seq: Some(seq),
         time_nano: datagram.time_nano,
         process: datagram.process,
         thread: datagram.thread,
         task: datagram.task,
-        parent_task: datagram.parent_task,
+        parent,
+        in_span,
         sleeps: datagram.sleeps,
         ..Mark::NOWHERE
     }

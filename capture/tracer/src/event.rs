@@ -181,6 +181,8 @@ pub struct Data<'a> {
     pub task: u64,
     /// The task that made that one; 0 where it is not known.
     pub parent_task: u64,
+    /// The id of the span in which the thread worked, where its program tells that; else 0.
+    pub current_span: u64,
     /// How often the thread had waited for something by then (it wraps). Between two of
     /// its calls with one number it has not.
     pub sleeps: u32,
@@ -266,6 +268,8 @@ pub struct Datagram<'a> {
     pub task: u64,
     /// See [`Data::parent_task`].
     pub parent_task: u64,
+    /// See [`Data::current_span`].
+    pub current_span: u64,
     /// See [`Data::sleeps`].
     pub sleeps: u32,
 }

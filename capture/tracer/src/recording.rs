@@ -93,6 +93,8 @@ pub struct RecordedData {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parent_task: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
+    pub current_span: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub sleeps: u32,
     #[serde(with = "latin1")]
     pub bytes: Vec<u8>,
@@ -116,6 +118,8 @@ pub struct RecordedDatagram {
     pub task: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parent_task: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub current_span: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sleeps: u32,
     #[serde(with = "latin1")]
@@ -161,6 +165,7 @@ impl RecordedEvent {
                 unread: data.unread,
                 task: data.task,
                 parent_task: data.parent_task,
+                current_span: data.current_span,
                 sleeps: data.sleeps,
             }),
             Self::Records(records) => Event::Records(*records),
@@ -177,6 +182,7 @@ impl RecordedEvent {
                 bytes: &datagram.bytes,
                 task: datagram.task,
                 parent_task: datagram.parent_task,
+                current_span: datagram.current_span,
                 sleeps: datagram.sleeps,
             }),
             Self::Closed(closed) => Event::Closed(*closed),
@@ -214,6 +220,7 @@ impl From<&Event<'_>> for RecordedEvent {
                 unread: data.unread,
                 task: data.task,
                 parent_task: data.parent_task,
+                current_span: data.current_span,
                 sleeps: data.sleeps,
                 bytes: data.bytes.to_vec(),
             }),
@@ -231,6 +238,7 @@ impl From<&Event<'_>> for RecordedEvent {
                 bytes: datagram.bytes.to_vec(),
                 task: datagram.task,
                 parent_task: datagram.parent_task,
+                current_span: datagram.current_span,
                 sleeps: datagram.sleeps,
             }),
             Event::Closed(closed) => Self::Closed(*closed),

@@ -162,7 +162,11 @@ pub(crate) fn write(
     let span = SpanRef {
         trace_id: parent.map(|(trace, _)| trace),
         span_id,
-        parent_span_id: parent.map(|(_, parent)| parent),
+        // Without a trace id, the parent is a span of the calling thread.
+        parent_span_id: match parent {
+            Some((_, parent)) => Some(parent),
+            None => start.current_span().filter(|_| !serving),
+        },
         trace_state: parent.and_then(|_| request.headers.trace_state()),
         start_unix_nano: start.time_nano.cast_signed().saturating_add(unix_minus_monotonic_nano),
         duration_nano: end.time_nano.saturating_sub(start.time_nano).cast_signed(),

@@ -49,6 +49,7 @@ fn datagram(
         length: bytes.len() as u32,
         task: 0,
         parent_task: 0,
+        current_span: 0,
         sleeps: 0,
         bytes: bytes.to_vec(),
     }

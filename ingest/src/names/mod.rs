@@ -194,7 +194,7 @@ impl<'a> Columns<'a> {
             return None;
         }
         let end = match captures[self.captures.key(row)?]? {
-            Capture::App => return None,
+            Capture::App | Capture::Jvm => return None,
             Capture::ClientProcess | Capture::ClientNic => End::Calling,
             Capture::ServerNic | Capture::ServerProcess => End::Called,
         };
@@ -286,7 +286,7 @@ impl Names {
     pub(crate) fn rename(&self, rows: SpanRows) -> Result<SpanRows, ModelError> {
         let batch = rows.columns();
         let captures = Words::of(batch, column::CAPTURE)?.map(|text| text.parse().ok());
-        let is_agents = |capture: &Option<Capture>| *capture != Some(Capture::App);
+        let is_agents = |capture: &Option<Capture>| !capture.is_some_and(Capture::is_reported);
         let mut learned = self.0.lock();
         // The most frequent case: a batch of applications, of which no service was seen.
         if !captures.iter().any(is_agents) {
@@ -338,7 +338,7 @@ impl Learned {
         for row in 0..columns.operations.keys.len() {
             let capture = columns.captures.key(row).and_then(|key| captures[key]);
             let kind = columns.kinds.key(row).and_then(|key| kinds[key]);
-            if capture != Some(Capture::App) || kind != Some(Kind::Server) {
+            if !capture.is_some_and(Capture::is_reported) || kind != Some(Kind::Server) {
                 continue;
             }
             let (Some(service), Some(operation)) =

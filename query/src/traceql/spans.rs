@@ -551,8 +551,8 @@ impl Made<'_> {
                 (self.evidence.get(row), confidence.map(|all| all.value(row)))
             }
         };
-        // Of what an SDK says itself there is nothing to add.
-        if capture == Capture::App.as_str() {
+        // Of what a program says itself there is nothing to add.
+        if capture.parse().is_ok_and(Capture::is_reported) {
             return;
         }
         let [capture_key, client, confidence_key, evidence_key, server] = MADE;

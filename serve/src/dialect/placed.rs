@@ -54,7 +54,7 @@ pub(crate) fn spans(
 ) -> impl Iterator<Item = Result<PlacedSpan, ModelError>> {
     tree.trace.nodes.iter().map(move |node| {
         let mut span = span_of(tree, node)?;
-        if span.capture != Capture::App {
+        if !span.capture.is_reported() {
             add_captured(&mut span);
         }
         if reading == Reading::Assembled {

@@ -104,7 +104,7 @@ fn add_tag(row: &mut RowQuery, key: &str, value: &str) {
         (PROTOCOL, _) => {
             is_word(column::PROTOCOL, &[value]);
             // It is shown on these only.
-            let captured = Capture::ALL.iter().filter(|capture| **capture != Capture::App);
+            let captured = Capture::ALL.iter().filter(|capture| !capture.is_reported());
             is_word(column::CAPTURE, &captured.map(|capture| capture.as_str()).collect::<Vec<_>>());
         }
         _ => row.span.anywhere.push(AttributeCondition {

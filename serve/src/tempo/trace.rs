@@ -2,7 +2,7 @@
 //! span that no SDK sent is among its attributes.
 
 use prost::Message as _;
-use spanwise_model::{Capture, ModelError};
+use spanwise_model::ModelError;
 use spanwise_query::TraceTree;
 
 use super::messages::Trace;
@@ -11,7 +11,7 @@ use crate::dialect::otlp;
 /// The trace of a tree, its spans by resource and scope, with the parents that assembly found.
 pub(super) fn of_tree(tree: &TraceTree) -> Result<Trace, ModelError> {
     let data = otlp::whole(tree, |span| {
-        if span.capture == Capture::App {
+        if span.capture.is_reported() {
             return;
         }
         let flow = &span.flow;

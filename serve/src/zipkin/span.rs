@@ -9,9 +9,7 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 use spanwise_assemble::Node;
-use spanwise_model::{
-    AttributeValue, Capture, Event, Kind, ModelError, Span, SpanId, Status, System,
-};
+use spanwise_model::{AttributeValue, Event, Kind, ModelError, Span, SpanId, Status, System};
 use spanwise_query::TraceTree;
 
 use crate::dialect::placed::{self, PlacedSpan, Reading, STATUS_DESCRIPTION, exact_json, short_id};
@@ -263,7 +261,7 @@ fn remote_service(
 ) -> Result<Option<String>, ModelError> {
     let is_calling = |kind: Kind| matches!(kind, Kind::Client | Kind::Producer);
     let is_answering = |kind: Kind| matches!(kind, Kind::Server | Kind::Consumer);
-    if span.capture == Capture::App || span.kind == Kind::Internal {
+    if span.capture.is_reported() || span.kind == Kind::Internal {
         return Ok(None);
     }
     let nodes = &tree.trace.nodes;

@@ -174,7 +174,7 @@ export interface Capacity {
 }
 
 /** Where a span was captured. */
-export type Capture = "app" | "client-process" | "client-nic" | "server-nic" | "server-process";
+export type Capture = "app" | "jvm" | "client-process" | "client-nic" | "server-nic" | "server-process";
 
 /** A value of an attribute that separates bad spans from good ones. */
 export interface CauseAttribute {
@@ -549,7 +549,7 @@ export type ErrorSide =
   | "server";
 
 /** Why a span has its parent. */
-export type Evidence = "tcp_sequence" | "thread" | "task" | "turn" | "sole_request" | "request_id" | "trace_header" | "span_context" | "enclosing" | "timing" | "ambiguous";
+export type Evidence = "tcp_sequence" | "thread" | "task" | "turn" | "sole_request" | "request_id" | "trace_header" | "span_context" | "current_span" | "enclosing" | "timing" | "ambiguous";
 
 /** Many calls at a time by one caller. */
 export interface FanOut {

@@ -51,7 +51,7 @@ export function Help({ open, onClose }: { open: boolean; onClose: () => void }) 
       </dl>
       <h2>Where a span was seen</h2>
       <dl className="keys">
-        {(["client-process", "server-process", "app"] as const).map((capture) => (
+        {(["client-process", "server-process", "app", "jvm"] as const).map((capture) => (
           <div key={capture} className="pair">
             <dt>
               <CaptureTag capture={capture} />
@@ -62,6 +62,7 @@ export function Help({ open, onClose }: { open: boolean; onClose: () => void }) 
                   "client-process": "in the kernel, at the socket calls of the caller",
                   "server-process": "in the kernel, at the socket calls of the called",
                   app: "by the application itself, through its SDK",
+                  jvm: "inside of the application, by the JVM agent",
                 }[capture]
               }
             </dd>

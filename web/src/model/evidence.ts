@@ -70,6 +70,8 @@ function because(span: Span, parent: Span): Piece[] {
       ];
     case "span_context":
       return [plain("because the application's SDK named it as the parent")];
+    case "current_span":
+      return [plain("because the thread worked in that span when it made the call")];
     case "enclosing":
       return [plain(`because it lies inside the request that ${parent.service} served meanwhile`)];
     case "timing":
@@ -155,6 +157,7 @@ const CAPTURE_WORDS: Record<string, [short: string, long: string]> = {
   "server-process": ["server", "in the system calls of the called process"],
   "client-nic": ["client nic", "at the network interface of the calling host"],
   "server-nic": ["server nic", "at the network interface of the called host"],
+  jvm: ["jvm", "from inside the application, by the JVM agent"],
   app: ["sdk", "as the application itself reports it (SDK)"],
 };
 

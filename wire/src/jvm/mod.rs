@@ -22,7 +22,8 @@ mod flags {
     pub(super) const PARENT_ID: u8 = 2;
     pub(super) const PARENT_BEFORE: u8 = 4;
     pub(super) const STATUS: u8 = 8;
-    pub(super) const ALL: u8 = 15;
+    pub(super) const CLIENT_PORT: u8 = 16;
+    pub(super) const ALL: u8 = 31;
 }
 
 /// Bytes of the shortest span.
@@ -149,6 +150,10 @@ impl<'a> Head<'a> {
             true => Some(i32::try_from(reader.number()?).map_err(|_| "a status is out of range")?),
             false => None,
         };
+        let client_port = match has(flags::CLIENT_PORT) {
+            true => Some(u16::try_from(reader.number()?).map_err(|_| "a port is out of range")?),
+            false => None,
+        };
         let trace = usize::try_from(reader.number()?).ok();
         let trace = trace.and_then(|index| self.traces.get(index));
         let trace = trace.ok_or("a trace is named that it does not have")?;
@@ -179,6 +184,7 @@ impl<'a> Head<'a> {
             peer,
             error,
             status,
+            client_port,
             trace_id,
             id,
             parent_id: parent.and_then(|parent| SpanId::from_bytes(&parent)),

@@ -65,6 +65,8 @@ pub(super) struct JvmSpan<'a> {
     pub(super) peer: Option<&'a str>,
     pub(super) error: Option<&'a str>,
     pub(super) status: Option<i32>,
+    /// The port of whoever sent the request.
+    pub(super) client_port: Option<u16>,
     pub(super) trace_id: TraceId,
     pub(super) id: SpanId,
     pub(super) parent_id: Option<SpanId>,
@@ -130,6 +132,7 @@ impl JvmSpan<'_> {
             }
             _ => {}
         }
+        put("network.peer.port", self.client_port.map(|port| AttributeValue::Int(port.into())));
         let error = self.error.filter(|error| !error.is_empty());
         put("error.type", error.and_then(text));
         let mut row = Span {
@@ -139,7 +142,7 @@ impl JvmSpan<'_> {
             attributes,
             ..Span::new(
                 self.id,
-                Capture::App,
+                Capture::Jvm,
                 self.component.kind(),
                 process.service.clone(),
                 operation,

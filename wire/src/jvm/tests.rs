@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use spanwise_model::{Kind, Span, SpanBatch, Status};
+use spanwise_model::{Capture, Kind, Span, SpanBatch, Status};
 
 use super::*;
 
@@ -52,7 +52,7 @@ fn two() -> Vec<u8> {
     statement.extend_from_slice(&[1; 8]);
     // Starts 5 ns after the batch's time, and takes 300 ns.
     statement.extend_from_slice(&[10, 0xac, 2]);
-    let mut server = vec![1, flags::STATUS, 1, 2, 0, 200, 1, 0];
+    let mut server = vec![1, flags::STATUS | flags::CLIENT_PORT, 1, 2, 0, 200, 1, 0xc0, 0xb8, 2, 0];
     server.extend_from_slice(&[1; 8]);
     // Starts 2 ns before the statement.
     server.extend_from_slice(&[3, 1]);
@@ -84,6 +84,7 @@ fn spans_become_rows() {
     assert_eq!(server.status_code, Some(200));
     assert_eq!((server.start_unix_nano, server.duration_nano), (1_000_003, 1));
     assert_eq!(server.process_id, Some(77));
+    assert_eq!((server.capture, server.flow.client_port), (Capture::Jvm, Some(40_000)));
     assert_eq!(server.trace_id, statement.trace_id);
 }
 

@@ -62,6 +62,9 @@ impl Fields<'_> {
     }
 }
 
+/// `TOLD_SPAN` in `bpf/task_told.h`.
+const IN_SPAN: u64 = 1 << 59;
+
 /// Decodes a record. The payload is not copied.
 ///
 /// # Errors
@@ -83,6 +86,11 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
     let thread = fields.u32(event::THREAD);
     let time_nano = fields.u64(event::TIME_NANO);
     let connection = fields.u64(event::CONNECTION);
+    let (task, parent) = (fields.u64(event::TASK), fields.u64(event::PARENT_TASK));
+    let (task, parent_task, current_span) = match task & IN_SPAN {
+        0 => (task, parent, 0),
+        _ => (task & !IN_SPAN, 0, parent),
+    };
     let kind = record[event::KIND];
     let number = u32::from(kind);
     match number {
@@ -147,8 +155,9 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                     layout::UNREAD_IO_URING => Some(Unread::IoUring),
                     _ => Some(Unread::Other),
                 },
-                task: fields.u64(event::TASK),
-                parent_task: fields.u64(event::PARENT_TASK),
+                task,
+                parent_task,
+                current_span,
                 sleeps: fields.u32(event::SLEEPS),
             }))
         }
@@ -189,8 +198,9 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                 command: Command(fields.array(datagram::COMMAND)),
                 length: fields.u32(event::LENGTH),
                 bytes,
-                task: fields.u64(event::TASK),
-                parent_task: fields.u64(event::PARENT_TASK),
+                task,
+                parent_task,
+                current_span,
                 sleeps: fields.u32(event::SLEEPS),
             }))
         }
@@ -231,7 +241,7 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
             let ends = record[event::DIRECTION] == 1;
             let (thread, maker) =
                 if ends { (thread, 0) } else { (fields.u32(event::EXTRA), thread) };
-            let maker_task = fields.u64(event::TASK);
+            let maker_task = task;
             Ok(Event::Thread(Thread { time_nano, process, thread, maker, maker_task }))
         }
         _ => Err(DecodeError::Kind { kind }),
@@ -241,6 +251,24 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flag_says_that_the_parent_is_a_span() {
+        let record = |task: u64| {
+            let mut record = vec![0u8; event::BYTES];
+            record[0] = 2;
+            record[event::TASK..][..8].copy_from_slice(&task.to_ne_bytes());
+            record[event::PARENT_TASK..][..8].copy_from_slice(&7_u64.to_ne_bytes());
+            record
+        };
+        let read = |task: u64| match decode(&record(task)) {
+            Ok(Event::Data(data)) => (data.task, data.parent_task, data.current_span),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(read(5), (5, 7, 0));
+        assert_eq!(read(5 | IN_SPAN), (5, 0, 7));
+        assert_eq!(read(IN_SPAN), (0, 0, 7));
+    }
 
     #[test]
     fn a_record_cut_anywhere_is_refused_and_never_panics() {

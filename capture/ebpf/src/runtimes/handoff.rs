@@ -22,6 +22,8 @@ pub(super) struct Table {
     slot_bytes: u32,
     keys: u64,
     slots: u64,
+    /// Where in a slot the current span is; 0: nowhere.
+    span: u32,
 }
 
 /// The table of a process; `None` if it has none.
@@ -47,6 +49,11 @@ impl Table {
         if !BITS.contains(&bits) || !SLOT_BYTES.contains(&slot_bytes) {
             return None;
         }
+        // Tables of programs without spans have a zero there.
+        let span = number(24)?;
+        if span != 0 && (span < 16 || !span.is_multiple_of(8) || span > slot_bytes - 8) {
+            return None;
+        }
         let places = (1_u64 << bits) + BEYOND;
         let fits = |offset: u64, bytes: u64| offset + places * bytes <= end - start;
         (fits(keys, 8) && fits(slots, slot_bytes.into())).then_some(Self {
@@ -54,6 +61,7 @@ impl Table {
             slot_bytes,
             keys: start + keys,
             slots: start + slots,
+            span,
         })
     }
 
@@ -66,6 +74,7 @@ impl Table {
     pub(super) fn with(self, mut rule: TaskRule) -> TaskRule {
         rule.offsets[10] = i32::try_from(self.bits).unwrap_or(0);
         rule.offsets[11] = i32::try_from(self.slot_bytes).unwrap_or(0);
+        rule.offsets[12] = i32::try_from(self.span).unwrap_or(0);
         rule.addresses[0] = self.keys;
         rule.addresses[1] = self.slots;
         rule
@@ -107,6 +116,13 @@ mod tests {
             [4, 64, 64, u32::MAX],
         ] {
             assert_eq!(Table::read(&header(numbers), 0x1000, 0x3000), None, "{numbers:?}");
+        }
+        let mut with_span = whole;
+        for (span, taken) in [(56_u32, true), (57, false), (8, false), (60, false), (64, false)] {
+            with_span[24..28].copy_from_slice(&span.to_ne_bytes());
+            let table = Table::read(&with_span, 0x1000, 0x3000);
+            let offset = table.map(|table| table.rule().offsets[12]);
+            assert_eq!(offset, taken.then_some(56), "{span}");
         }
         let mut other = whole;
         other[0] = b'S';

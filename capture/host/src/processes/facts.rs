@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use super::program::told_to_jvm_agents;
+
 /// Maximum search domains of a resolver.
 const MAX_SEARCH_DOMAINS: usize = 32;
 /// Maximum arguments that are looked at.
@@ -38,6 +40,7 @@ pub(super) struct Facts {
     pub(super) django_settings: Option<String>,
     /// The pod's name, in Kubernetes.
     pub(super) pod: Option<String>,
+    /// What a JVM's arguments tell its agents, or `SPANWISE_SERVICE`, or
     /// `OTEL_SERVICE_NAME`.
     pub(super) otel_service_name: Option<String>,
     /// `OTEL_RESOURCE_ATTRIBUTES`, as its keys and values.
@@ -66,6 +69,8 @@ impl Facts {
         let environment = read_bytes(&directory.join("environ")).unwrap_or_default();
         let in_kubernetes = variable(&environment, "KUBERNETES_SERVICE_HOST").is_some();
         let pod = ["POD_NAME", "HOSTNAME"].into_iter().find_map(|key| variable(&environment, key));
+        let arguments = arguments(&command_line);
+        let told = (executable == "java").then(|| told_to_jvm_agents(&arguments)).flatten();
         Self {
             executable,
             executable_path,
@@ -73,14 +78,16 @@ impl Facts {
                 let text = String::from_utf8_lossy(&command_line).replace('\0', " ");
                 text.trim_end().chars().take(1024).collect()
             },
-            arguments: arguments(&command_line),
+            arguments,
             directory: fs::read_link(directory.join("cwd")).ok(),
             parent: read_text(&directory.join("stat")).and_then(|stat| parent(&stat)),
             spring_name: variable(&environment, "SPRING_APPLICATION_NAME"),
             package_name: variable(&environment, "npm_package_name"),
             django_settings: variable(&environment, "DJANGO_SETTINGS_MODULE"),
             pod: pod.filter(|_| in_kubernetes),
-            otel_service_name: variable(&environment, "OTEL_SERVICE_NAME"),
+            otel_service_name: told
+                .or_else(|| variable(&environment, "SPANWISE_SERVICE"))
+                .or_else(|| variable(&environment, "OTEL_SERVICE_NAME")),
             otel_resource: variable(&environment, "OTEL_RESOURCE_ATTRIBUTES")
                 .map(|list| resource_attributes(&list))
                 .unwrap_or_default(),

@@ -227,6 +227,22 @@ fn without_version(stem: &str) -> &str {
     version.map_or(stem, |(at, _)| &stem[..at]).trim_end_matches("-SNAPSHOT")
 }
 
+/// The service that the arguments of a JVM tell its agents: our own, or OpenTelemetry's.
+pub(super) fn told_to_jvm_agents(arguments: &[String]) -> Option<String> {
+    let found = arguments.iter().filter_map(|argument| {
+        if let Some(agent) = argument.strip_prefix("-javaagent:") {
+            let (jar, options) = agent.split_once('=')?;
+            let mut options = options.split(',').filter(|_| jar.contains("spanwise"));
+            return options.find_map(|option| option.trim().strip_prefix("service="));
+        }
+        let property = argument.strip_prefix("-D")?;
+        ["spanwise.service=", "otel.service.name="]
+            .iter()
+            .find_map(|key| property.strip_prefix(key))
+    });
+    found.map(str::trim).find(|name| !name.is_empty()).map(str::to_owned)
+}
+
 fn java(facts: &Facts, arguments: &[String], files: &Files<'_>) -> Option<String> {
     let mut arguments = arguments.iter();
     let mut told = None;
@@ -455,6 +471,24 @@ fn script(facts: &Facts, arguments: &[String], files: &Files<'_>) -> Option<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_jvms_arguments_name_its_service() {
+        let told = |command: &str| {
+            let arguments: Vec<String> = command.split(' ').map(str::to_owned).collect();
+            told_to_jvm_agents(&arguments)
+        };
+        let agent = "-javaagent:/opt/spanwise-java-helper.jar";
+        for (command, name) in [
+            (format!("-cp x {agent}=endpoint=http://h:1,service=shop -jar a.jar"), Some("shop")),
+            (format!("{agent} -Dspanwise.service=cart Main"), Some("cart")),
+            ("-javaagent:/opt/opentelemetry.jar -Dotel.service.name=pay Main".into(), Some("pay")),
+            ("-javaagent:/opt/other.jar=service=no Main".into(), None),
+            (format!("{agent}=service= Main"), None),
+        ] {
+            assert_eq!(told(&command).as_deref(), name, "{command}");
+        }
+    }
 
     fn named(command: &str, directory: &str) -> Option<String> {
         let arguments: Vec<String> = command.split(' ').map(str::to_owned).collect();

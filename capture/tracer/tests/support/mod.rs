@@ -200,6 +200,7 @@ pub(crate) fn data(connection: u64, direction: Direction, seq: u32, bytes: &[u8]
         unread: None,
         task: 0,
         parent_task: 0,
+        current_span: 0,
         sleeps: 0,
         bytes: bytes.to_vec(),
     })

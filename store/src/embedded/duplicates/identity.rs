@@ -101,7 +101,8 @@ fn is_of_applications(batch: &RecordBatch) -> bool {
     let first = || {
         let captures = batch.column_by_name(column::CAPTURE)?.as_dictionary_opt::<Int32Type>()?;
         let captures = captures.downcast_dict::<StringArray>()?;
-        (captures.len() > 0).then(|| captures.value(0) == Capture::App.as_str())
+        let first = (captures.len() > 0).then(|| captures.value(0))?;
+        first.parse().ok().map(Capture::is_reported)
     };
     first().unwrap_or(false)
 }

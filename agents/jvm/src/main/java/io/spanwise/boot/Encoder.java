@@ -16,6 +16,7 @@ final class Encoder {
   private static final int PARENT_ID = 2;
   private static final int PARENT_BEFORE = 4;
   private static final int STATUS = 8;
+  private static final int CLIENT_PORT = 16;
 
   private final Bytes spans = new Bytes(64 * 1024);
   private final Bytes texts = new Bytes(16 * 1024);
@@ -63,6 +64,7 @@ final class Encoder {
     int parentBefore = span.parent == 0 ? -1 : spanNumbers.get(span.parent);
     int flags = (span.failed ? FAILED : 0)
         | (span.status == 0 ? 0 : STATUS)
+        | (span.clientPort == 0 ? 0 : CLIENT_PORT)
         | (span.parent == 0 ? 0 : parentBefore >= 0 ? PARENT_BEFORE : PARENT_ID);
     spans.put(span.component);
     spans.put(flags);
@@ -75,6 +77,9 @@ final class Encoder {
     }
     if (span.status != 0) {
       spans.number(span.status);
+    }
+    if (span.clientPort != 0) {
+      spans.number(span.clientPort);
     }
     spans.number(trace(span));
     spans.fixed(span.id);

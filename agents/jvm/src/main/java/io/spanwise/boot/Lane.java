@@ -12,6 +12,8 @@ final class Lane {
   private int skipped;
   private final Ring ring;
   private final boolean shared;
+  /** Null if the kernel side does not look. */
+  private final Shown shown;
   private long random;
   /** Successes that were not sampled. A later failure of their trace still keeps them. */
   private long[] recentWords;
@@ -22,6 +24,7 @@ final class Lane {
     this.ring = ring;
     this.shared = shared;
     this.random = random;
+    shown = Shown.mine();
   }
 
   static Lane mine() {
@@ -54,6 +57,14 @@ final class Lane {
     return depth == 0 || depth > DEEPEST ? null : spans[depth - 1];
   }
 
+  /** Tells the kernel side the innermost span. */
+  void show() {
+    if (shown != null) {
+      Span top = top();
+      shown.show(top == null ? 0 : top.id);
+    }
+  }
+
   /** Whether a span of this kind is open for the current piece of work. */
   boolean isWithin(int component) {
     for (int at = Math.min(depth, DEEPEST) - 1; at >= 0; at--) {
@@ -83,6 +94,7 @@ final class Lane {
     span.failed = false;
     span.kept = false;
     span.status = 0;
+    span.clientPort = 0;
     span.error = null;
     depth++;
     return span;
@@ -94,6 +106,7 @@ final class Lane {
       return false;
     }
     depth = span.depth;
+    show();
     return true;
   }
 
@@ -107,6 +120,7 @@ final class Lane {
     place.traceLow = context == null ? 0 : context.traceLow;
     place.id = context == null ? 0 : context.span;
     place.sampled = context == null || context.sampled;
+    show();
     return true;
   }
 
@@ -125,6 +139,7 @@ final class Lane {
     for (int at = depth - 1; at >= 0; at--) {
       if (spans[at].component == Span.CONTEXT) {
         depth = at;
+        show();
         return;
       }
     }
@@ -138,6 +153,7 @@ final class Lane {
   void cutTo(int to) {
     if (to < depth) {
       depth = to;
+      show();
     }
   }
 

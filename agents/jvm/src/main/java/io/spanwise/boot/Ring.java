@@ -69,7 +69,10 @@ final class Ring {
     words[at + 3] = span.parent;
     words[at + 4] = span.startNano;
     words[at + 5] = span.endNano;
-    words[at + 6] = (long) span.status << 16 | (span.failed ? 256 : 0) | span.component;
+    words[at + 6] = (long) span.clientPort << 48
+        | (span.status & 0xffffffffL) << 16
+        | (span.failed ? 256 : 0)
+        | span.component;
     int text = slot * TEXTS;
     texts[text] = span.name;
     texts[text + 1] = span.target;
@@ -85,6 +88,7 @@ final class Ring {
     span.parent = words[at + 3];
     span.startNano = words[at + 4];
     span.endNano = words[at + 5];
+    span.clientPort = (int) (words[at + 6] >>> 48);
     span.status = (int) (words[at + 6] >>> 16);
     span.failed = (words[at + 6] & 256) != 0;
     span.component = (int) words[at + 6] & 255;

@@ -55,13 +55,20 @@ public final class Settings {
     if (set != null && !set.isEmpty()) {
       return set;
     }
+    for (String spring : new String[] {
+        System.getProperty("spring.application.name"), System.getenv("SPRING_APPLICATION_NAME")}) {
+      if (spring != null && !spring.isEmpty()) {
+        return spring;
+      }
+    }
     String command = System.getProperty("sun.java.command", "");
     String first = command.split(" ", 2)[0];
     String name = first.substring(first.lastIndexOf('/') + 1);
     if (name.endsWith(".jar")) {
-      return name.substring(0, name.length() - 4);
+      // As the kernel side calls it.
+      return name.substring(0, name.length() - 4).replaceAll("-\\d[\\w.+-]*$", "");
     }
-    name = name.substring(name.lastIndexOf('.') + 1);
+    name = name.substring(Math.max(name.lastIndexOf('.'), name.lastIndexOf('$')) + 1);
     return name.isEmpty() ? "unknown_service:java" : name;
   }
 

@@ -22,6 +22,8 @@ public final class Span {
   /** The caller's sampling flag; false if the caller asked not to sample. */
   boolean sampled;
   int status;
+  /** The caller's port, by which the kernel's span of the request is found; 0 if unknown. */
+  int clientPort;
   long traceHigh;
   long traceLow;
   long id;
@@ -38,6 +40,7 @@ public final class Span {
   void copyTo(Span other) {
     other.component = component;
     other.kept = kept;
+    other.clientPort = clientPort;
     other.sampled = sampled;
     other.traceHigh = traceHigh;
     other.traceLow = traceLow;
@@ -53,6 +56,10 @@ public final class Span {
   /** Sets what is known only later, such as the route of a request. */
   public void target(String later) {
     target = later;
+  }
+
+  public void clientPort(int port) {
+    clientPort = port;
   }
 
   public void peer(String later) {

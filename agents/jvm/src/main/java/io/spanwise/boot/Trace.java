@@ -72,6 +72,7 @@ public final class Trace {
     span.target = target;
     span.peer = peer;
     span.startNano = System.nanoTime();
+    lane.show();
     return span;
   }
 

@@ -1,5 +1,6 @@
 package io.spanwise.helper;
 
+import io.spanwise.boot.Shown;
 import java.lang.instrument.Instrumentation;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -25,6 +26,7 @@ public final class Helper {
     }
     Rewriter.loadHelpers();
     table = Table.open();
+    Shown.in(() -> ThreadState.mine().shown());
     new Rewriter(instrumentation).begin();
   }
 

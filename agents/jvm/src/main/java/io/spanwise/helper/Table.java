@@ -21,7 +21,9 @@ final class Table {
   private static final int BITS = 14;
   private static final int SLOT_BYTES = 256;
   private static final int PROBES = 4;
-  private static final int HOPS = 14;
+  private static final int HOPS = 13;
+  /** Where in a slot the current span is: after the last hop. */
+  private static final int SPAN = 16 + HOPS * 16;
   private static final int KEYS = 64;
   private static final int PLACES = (1 << BITS) + PROBES;
   private static final int SLOTS = (KEYS + PLACES * 8 + SLOT_BYTES - 1) / SLOT_BYTES * SLOT_BYTES;
@@ -65,7 +67,7 @@ final class Table {
       memory.order(ByteOrder.nativeOrder());
       // The kernel side cannot wait for a page fault.
       memory.load();
-      memory.putInt(8, BITS).putInt(12, SLOT_BYTES).putInt(16, KEYS).putInt(20, SLOTS);
+      memory.putInt(8, BITS).putInt(12, SLOT_BYTES).putInt(16, KEYS).putInt(20, SLOTS).putInt(24, SPAN);
       byte[] magic = {'s', 'p', 'a', 'n', 'w', 'i', 's', 'e'};
       for (int index = 0; index < magic.length; index++) {
         memory.put(index, magic[index]);
@@ -82,13 +84,13 @@ final class Table {
     for (int index = place; index < place + PROBES; index++) {
       // The slot of an earlier thread with this id that ended without returning it.
       if ((long) WORD.getVolatile(memory, KEYS + index * 8) == key) {
-        memory.putLong(SLOTS + index * SLOT_BYTES, 0);
+        clear(index);
         return index;
       }
     }
     for (int index = place; index < place + PROBES; index++) {
       if ((long) WORD.getVolatile(memory, KEYS + index * 8) == 0) {
-        memory.putLong(SLOTS + index * SLOT_BYTES, 0);
+        clear(index);
         if (WORD.compareAndSet(memory, KEYS + index * 8, 0L, key)) {
           return index;
         }
@@ -99,8 +101,18 @@ final class Table {
 
   /** Returns a slot. */
   void give(int slot) {
-    memory.putLong(SLOTS + slot * SLOT_BYTES, 0);
+    clear(slot);
     WORD.setVolatile(memory, KEYS + slot * 8, 0L);
+  }
+
+  private void clear(int slot) {
+    memory.putLong(SLOTS + slot * SLOT_BYTES, 0);
+    writeSpan(slot, 0);
+  }
+
+  /** Sets the id of the span in which the slot's owner works; 0 for none. */
+  void writeSpan(int slot, long span) {
+    memory.putLong(SLOTS + slot * SLOT_BYTES + SPAN, span);
   }
 
   /** Sets the work item of the slot's owner. */

@@ -1,5 +1,6 @@
 package io.spanwise.helper;
 
+import io.spanwise.boot.Shown;
 import io.spanwise.boot.Trace;
 import java.io.FileInputStream;
 import java.io.IOException;
@@ -149,6 +150,24 @@ final class ThreadState {
   private void show() {
     if (slot >= 0) {
       Helper.table().write(slot, now == null ? own : now);
+    }
+  }
+
+  /** The place in which this thread shows its span; null if it has no slot. */
+  Shown shown() {
+    return slot < 0 ? null : new Place(slot);
+  }
+
+  private static final class Place extends Shown {
+    private final int slot;
+
+    private Place(int slot) {
+      this.slot = slot;
+    }
+
+    @Override
+    protected void show(long span) {
+      Helper.table().writeSpan(slot, span);
     }
   }
 

@@ -14,7 +14,7 @@ final class Receiver {
   /** A span as it was received. */
   record Span(
       int component, boolean failed, String name, String target, String peer, String error,
-      int status, String trace, long id, long parent, long durationNano) {}
+      int status, int clientPort, String trace, long id, long parent, long durationNano) {}
 
   static final Receiver ONE = new Receiver();
 
@@ -97,6 +97,7 @@ final class Receiver {
       String peer = texts.get((int) number(in));
       String error = failed ? texts.get((int) number(in)) : null;
       int status = (flags & 8) == 0 ? 0 : (int) number(in);
+      int clientPort = (flags & 16) == 0 ? 0 : (int) number(in);
       String trace = traces.get((int) number(in));
       long id = in.getLong();
       long parent = 0;
@@ -107,7 +108,7 @@ final class Receiver {
       }
       number(in);
       spans.add(new Span(
-          component, failed, name, target, peer, error, status, trace, id, parent, number(in)));
+          component, failed, name, target, peer, error, status, clientPort, trace, id, parent, number(in)));
     }
     if (in.hasRemaining()) {
       throw new IllegalArgumentException("bytes follow");

@@ -4,10 +4,12 @@ import java.io.File;
 import java.io.IOException;
 import java.net.HttpURLConnection;
 import java.net.ServerSocket;
+import java.net.Socket;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.sql.DriverManager;
 import java.util.ArrayList;
@@ -78,6 +80,22 @@ final class Shop implements AutoCloseable {
     }
   }
 
+  /** `/cached?PORT` asks a Redis on that port without a library that the agent knows. */
+  static final class Cached extends javax.servlet.http.HttpServlet {
+    private static final long serialVersionUID = 1;
+
+    @Override
+    protected void doGet(
+        javax.servlet.http.HttpServletRequest request,
+        javax.servlet.http.HttpServletResponse response) throws IOException {
+      try (Socket redis = new Socket("127.0.0.1", Integer.parseInt(request.getQueryString()))) {
+        redis.getOutputStream().write("*1\r\n$4\r\nPING\r\n".getBytes(StandardCharsets.US_ASCII));
+        byte[] answer = redis.getInputStream().readNBytes(5);
+        response.getWriter().print(new String(answer, StandardCharsets.US_ASCII));
+      }
+    }
+  }
+
   public static void main(String[] none) throws Exception {
     File base = Files.createTempDirectory("shop").toFile();
     base.deleteOnExit();
@@ -87,6 +105,8 @@ final class Shop implements AutoCloseable {
     var context = tomcat.addContext("", null);
     Tomcat.addServlet(context, "order", new Order());
     context.addServletMappingDecoded("/", "order");
+    Tomcat.addServlet(context, "cached", new Cached());
+    context.addServletMappingDecoded("/cached", "cached");
     tomcat.start();
     System.out.println(tomcat.getConnector().getLocalPort());
     // Ends with the test, even if that is killed.

@@ -31,8 +31,12 @@ public final class JavaxServletAdvice {
       }
       return null;
     }
-    return Trace.receive(
+    Span span = Trace.receive(
         Span.HTTP_SERVER, request.getMethod(), request.getRequestURI(), request.getHeader("traceparent"));
+    if (span != null) {
+      span.clientPort(request.getRemotePort());
+    }
+    return span;
   }
 
   @Advice.OnMethodExit(onThrowable = Throwable.class, suppress = Throwable.class)
