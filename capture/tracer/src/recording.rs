@@ -311,6 +311,7 @@ mod tests {
             unread: Some(Unread::IoUring),
             task: u64::MAX,
             parent_task: 8,
+            current_span: 9,
             sleeps: 9,
         });
         let mut text = Vec::new();
