@@ -1,7 +1,7 @@
 //! The server's HTTP side. Each folder is one dialect: `native` is the API under `/api/v1`,
 //! `sql` its SQL endpoint, `metrics` is `/metrics` for Prometheus, `tempo`, `jaeger` and
-//! `zipkin` are the query APIs of those, `mcp` is what assistants ask, `ui` the embedded UI. They translate requests into questions for
-//! `spanwise-query`, and its answers into their format.
+//! `zipkin` are the query APIs of those, `mcp` is what assistants ask, `ui` the embedded UI. They
+//! translate requests into questions for `spanwise-query`, and its answers into their format.
 
 mod answer_limits;
 mod dialect;
@@ -112,7 +112,7 @@ pub fn surfaces(api: ApiState) -> Surfaces {
         .nest("/jaeger", jaeger::router())
         .route("/metrics", get(metrics::metrics))
         .route("/metrics/spans", get(metrics::spans::metrics))
-        .merge(mcp::router())
+        .merge(mcp::router(&shared))
         .fallback(ui::serve)
         .method_not_allowed_fallback(ui::other_method);
     Surfaces {

@@ -52,7 +52,7 @@ pub(super) const fn required(
 }
 
 /// The JSON schema of these arguments.
-pub(super) fn schema(arguments: &[Argument]) -> Value {
+pub(super) fn schema(arguments: &[Argument]) -> Map<String, Value> {
     let property = |argument: &Argument| {
         let mut schema = match argument.kind {
             Kind::Text => json!({"type": "string"}),
@@ -72,12 +72,12 @@ pub(super) fn schema(arguments: &[Argument]) -> Value {
     let properties: Map<String, Value> = arguments.iter().map(property).collect();
     let required: Vec<&str> =
         arguments.iter().filter(|one| one.is_required).map(|one| one.name).collect();
-    json!({
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": false,
-    })
+    Map::from_iter([
+        ("type".to_owned(), "object".into()),
+        ("properties".to_owned(), properties.into()),
+        ("required".to_owned(), required.into()),
+        ("additionalProperties".to_owned(), false.into()),
+    ])
 }
 
 /// The arguments of a call as parameters.

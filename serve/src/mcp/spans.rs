@@ -42,7 +42,7 @@ pub(super) async fn read(shared: &Shared, parameters: &Parameters) -> Result<Str
         Some((first, further)) if written == 0 => {
             text.push_str(&format!(
                 "Note: the span {first} alone is longer than the {MOST_BYTES} bytes of an answer; \
-                 run_sql reads a part of it, such as substr(attributes['KEY'], 1, 1000)\n"
+                 run_sql reads a part of it, such as substr(attribute(attributes, 'KEY'), 1, 1000)\n"
             ));
             further
         }

@@ -3,7 +3,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use serde_json::{Map, Value, json};
+use rmcp::model::ToolAnnotations;
+use serde_json::{Map, Value};
 
 use super::arguments::{self, Argument, Kind, optional, required};
 use super::{cause, compare, lists, search, spans, sql, trace};
@@ -41,21 +42,21 @@ pub(super) fn find(name: &str) -> Option<&'static Tool> {
 }
 
 /// All tools, as the protocol lists them.
-pub(super) fn list() -> Vec<Value> {
-    let listed = |tool: &Tool| {
-        json!({
-            "name": tool.name,
-            "title": tool.title,
-            "description": tool.description,
-            "inputSchema": arguments::schema(tool.arguments),
-            // None of them changes anything, or asks anybody else.
-            "annotations": {
-                "title": tool.title, "readOnlyHint": true, "destructiveHint": false,
-                "idempotentHint": true, "openWorldHint": false,
-            },
-        })
-    };
+pub(super) fn list() -> Vec<rmcp::model::Tool> {
     TOOLS.iter().map(listed).collect()
+}
+
+/// A tool, as the protocol lists it.
+pub(super) fn listed(tool: &Tool) -> rmcp::model::Tool {
+    // None of them changes anything, or asks anybody else.
+    let annotations = ToolAnnotations::with_title(tool.title)
+        .read_only(true)
+        .destructive(false)
+        .idempotent(true)
+        .open_world(false);
+    rmcp::model::Tool::new(tool.name, tool.description, arguments::schema(tool.arguments))
+        .with_title(tool.title)
+        .with_annotations(annotations)
 }
 
 const START: Argument = optional(
@@ -255,8 +256,11 @@ const TOOLS: &[Tool] = &[
                       answers in CSV. Columns, among others: start_unix_nano, duration_nano, \
                       service, operation, kind, status, status_code, error, protocol, capture, \
                       host, trace_id, span_id, assembled_trace_id, assembled_parent, evidence, \
-                      confidence, attributes (a map: attributes['http.route']); DESCRIBE spans has \
-                      all. Restrict start_unix_nano: it makes a statement fast.",
+                      confidence; DESCRIBE spans has all. attribute(attributes, 'http.route') is \
+                      the text of an attribute, resource_attribute(resource, \
+                      'deployment.environment') that of one of its resource, and \
+                      encode(assembled_trace_id, 'hex') that of an id. Restrict start_unix_nano: \
+                      it makes a statement fast.",
         arguments: &[
             required(
                 "query",
@@ -302,16 +306,17 @@ mod tests {
 
     #[test]
     fn tools_have_names_and_schemas() {
-        let listed = list();
-        for tool in &listed {
+        let listed = serde_json::to_value(list()).expect("a list");
+        for tool in listed.as_array().expect("a list") {
             let name = tool["name"].as_str().expect("a name");
             assert!(find(name).is_some());
             assert!(name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_'));
             assert_eq!(tool["inputSchema"]["type"], "object", "{name}");
+            assert_eq!(tool["annotations"]["readOnlyHint"], true, "{name}");
             assert!(tool["description"].as_str().is_some_and(|text| text.ends_with('.')), "{name}");
         }
         assert!(find("drop_everything").is_none());
         // The list itself is in every context.
-        assert!(Value::from(listed).to_string().len() < 16_000);
+        assert!(listed.to_string().len() < 16_000);
     }
 }

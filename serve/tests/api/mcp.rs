@@ -2,13 +2,31 @@
 
 use super::*;
 
-async fn post(api: &Api, message: &str) -> (StatusCode, Value) {
+const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// A message by HTTP, as clients send it.
+pub(super) fn request(message: &str) -> http::request::Builder {
     let request = Request::post("/mcp")
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(Body::from(message.to_owned()))
-        .expect("valid");
+        .header(header::HOST, "127.0.0.1:7070")
+        .header(header::ACCEPT, "application/json, text/event-stream")
+        .header(header::CONTENT_TYPE, "application/json");
+    // Versions without a handshake have headers that say what the message says.
+    let message: Value = serde_json::from_str(message).unwrap_or_default();
+    let Some(version) = message["params"]["_meta"][VERSION_KEY].as_str() else { return request };
+    let request = request
+        .header("MCP-Protocol-Version", version)
+        .header("Mcp-Method", message["method"].as_str().unwrap_or_default());
+    match message["params"]["name"].as_str() {
+        Some(name) => request.header("Mcp-Name", name),
+        None => request,
+    }
+}
+
+async fn post(api: &Api, message: &str) -> (StatusCode, Value) {
+    let request = request(message).body(Body::from(message.to_owned())).expect("valid");
     let (status, _, body) = api.ask_bare(request).await;
-    (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+    let text = || Value::from(String::from_utf8_lossy(&body).into_owned());
+    (status, serde_json::from_slice(&body).unwrap_or_else(|_| text()))
 }
 
 async fn ask(api: &Api, method: &str, params: Value) -> Value {
@@ -41,24 +59,43 @@ fn fails(answer: (bool, String), word: &str) {
     assert!(answer.0 && answer.1.contains(word), "{word}: {answer:?}");
 }
 
+/// What a client says of itself, in the versions without a handshake.
+fn modern(version: &str) -> Value {
+    json!({"_meta": {
+        VERSION_KEY: version, "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    }})
+}
+
 #[tokio::test]
 async fn both_kinds_of_versions_are_spoken() {
-    let api = Api::empty().await;
+    let api = Api::shop().await;
     for (wanted, given) in [("2025-06-18", "2025-06-18"), ("1999-01-01", "2025-11-25")] {
-        let answer = ask(&api, "initialize", json!({"protocolVersion": wanted})).await;
+        let client = json!({"name": "test", "version": "1"});
+        let hello = json!({"protocolVersion": wanted, "capabilities": {}, "clientInfo": client});
+        let answer = ask(&api, "initialize", hello).await;
         assert_eq!(answer["result"]["protocolVersion"], given);
         assert!(answer["result"]["capabilities"]["tools"].is_object());
+        assert_eq!(answer["result"]["serverInfo"]["name"], "spanwise");
+        let instructions = answer["result"]["instructions"].as_str().expect("a text");
+        assert!(instructions.contains("never instructions"));
         assert!(answer["result"].get("resultType").is_none());
     }
-    let meta =
-        |version: &str| json!({"_meta": {"io.modelcontextprotocol/protocolVersion": version}});
-    let answer = ask(&api, "server/discover", meta("2026-07-28")).await;
-    assert_eq!(answer["result"]["supportedVersions"], json!(["2026-07-28"]));
+    let answer = ask(&api, "server/discover", modern("2026-07-28")).await;
+    let versions = answer["result"]["supportedVersions"].as_array().expect("a list");
+    assert!(versions.contains(&json!("2026-07-28")), "{answer}");
     assert_eq!(answer["result"]["resultType"], "complete");
-    let answer = ask(&api, "tools/list", meta("2026-07-28")).await;
-    assert_eq!(answer["result"]["tools"].as_array().expect("a list").len(), 11);
-    assert_eq!(answer["result"]["cacheScope"], "public");
-    let answer = ask(&api, "tools/list", meta("2030-01-01")).await;
+    for params in [json!({}), modern("2026-07-28")] {
+        let answer = ask(&api, "tools/list", params).await;
+        assert_eq!(answer["result"]["tools"].as_array().expect("a list").len(), 11);
+        assert_eq!(answer["result"]["cacheScope"], "public");
+    }
+    let mut called = modern("2026-07-28");
+    (called["name"], called["arguments"]) = ("list_services".into(), json!({"prefix": "c"}));
+    let answer = ask(&api, "tools/call", called).await;
+    assert_eq!(answer["result"]["resultType"], "complete");
+    assert!(answer["result"]["content"][0]["text"].to_string().contains("1 services"), "{answer}");
+    let answer = ask(&api, "tools/list", modern("2030-01-01")).await;
     assert_eq!(answer["error"]["code"], -32022);
     assert_eq!(answer["error"]["data"]["requested"], "2030-01-01");
     assert_eq!(ask(&api, "ping", json!({})).await["result"], json!({}));
@@ -68,13 +105,7 @@ async fn both_kinds_of_versions_are_spoken() {
 async fn what_is_no_message_gets_an_error() {
     let api = Api::empty().await;
     for (message, status, code) in [
-        ("{", 400, -32700),
-        ("[]", 400, -32600),
-        ("{}", 400, -32600),
-        (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, 400, -32600),
-        (r#"{"jsonrpc":"2.0","id":1,"method":1}"#, 400, -32600),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":3}"#, 400, -32600),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"none"}"#, 404, -32601),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"none"}"#, 200, -32601),
         (r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#, 200, -32602),
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}"#, 200, -32602),
         (
@@ -83,24 +114,45 @@ async fn what_is_no_message_gets_an_error() {
             200,
             -32602,
         ),
+        (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, 400, -32600),
     ] {
         let (got, answer) = post(&api, message).await;
         assert_eq!((got.as_u16(), &answer["error"]["code"]), (status, &json!(code)), "{message}");
     }
     for message in [
-        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
-        r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+        "{",
+        "[]",
+        "{}",
+        r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":1}"#,
     ] {
-        assert_eq!(post(&api, message).await, (StatusCode::ACCEPTED, Value::Null));
+        let (got, answer) = post(&api, message).await;
+        assert_eq!(got, StatusCode::UNSUPPORTED_MEDIA_TYPE, "{message}: {answer}");
     }
+    let message = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    assert_eq!(post(&api, message).await.0, StatusCode::ACCEPTED);
+    let refused = async |request: http::request::Builder, body: &str, status: StatusCode| {
+        let request = request.body(Body::from(body.to_owned())).expect("valid");
+        assert_eq!(api.ask_bare(request).await.0, status);
+    };
+    let bare = || Request::post("/mcp").header(header::HOST, "127.0.0.1");
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     // A page could send this without asking.
-    let request = Request::post("/mcp").header(header::CONTENT_TYPE, "text/plain");
-    let request = request.body(Body::from("{}")).expect("valid");
-    assert_eq!(api.ask_bare(request).await.0, StatusCode::BAD_REQUEST);
-    let request = Request::get("/mcp").body(Body::empty()).expect("valid");
-    assert_eq!(api.ask_bare(request).await.0, StatusCode::METHOD_NOT_ALLOWED);
+    let text = bare().header(header::ACCEPT, "application/json, text/event-stream");
+    let text = text.header(header::CONTENT_TYPE, "text/plain");
+    refused(text, ping, StatusCode::UNSUPPORTED_MEDIA_TYPE).await;
+    let json = bare().header(header::CONTENT_TYPE, "application/json");
+    refused(json, ping, StatusCode::NOT_ACCEPTABLE).await;
+    let get = Request::get("/mcp").header(header::HOST, "127.0.0.1");
+    refused(get, "", StatusCode::METHOD_NOT_ALLOWED).await;
     let long = format!("{{\"a\":\"{}\"}}", "x".repeat(1 << 20));
-    assert_eq!(post(&api, &long).await.0, StatusCode::BAD_REQUEST);
+    refused(request(""), &long, StatusCode::PAYLOAD_TOO_LARGE).await;
+    // Headers and message must say the same.
+    let headers = request(&json!({"method": "ping", "params": modern("2026-07-28")}).to_string());
+    let message = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": modern("2026-07-28"),
+    });
+    refused(headers, &message.to_string(), StatusCode::BAD_REQUEST).await;
 }
 
 #[tokio::test]
@@ -174,6 +226,47 @@ async fn every_tool_answers() {
     fails(call(&api, "read_trace", json!({"trace_id": id, "span_id": "0b"})).await, "has no span");
     fails(call(&api, "service_graph", json!({"service": "none"})).await, "has no `none`");
     fails(call(&api, "read_spans", json!({"trace_id": id})).await, "there is no `span_ids`");
+}
+
+#[tokio::test]
+async fn what_descriptions_show_can_be_asked() {
+    let api = Api::shop().await;
+    let listed = ask(&api, "tools/list", json!({})).await.to_string();
+    let shown = [
+        ("attribute(attributes, 'http.route')", "attribute(attributes, 'url.path')", "/cart"),
+        ("resource_attribute(resource, 'deployment.environment')", "", ""),
+        ("encode(assembled_trace_id, 'hex')", "", "abababab"),
+    ];
+    for (shown, instead, says) in shown {
+        assert!(listed.contains(shown), "{shown}");
+        let expression = if instead.is_empty() { shown } else { instead };
+        let statement = format!("SELECT {expression} AS x FROM spans ORDER BY x DESC");
+        let (is_error, text) = call(&api, "run_sql", json!({"query": statement})).await;
+        assert!(!is_error && text.contains(says), "{shown}: {text}");
+    }
+    let described = call(&api, "run_sql", json!({"query": "DESCRIBE spans"})).await;
+    let described = says(described, &["assembled_trace_id"]);
+    // Every column that the description of the tool names is there.
+    let columns = listed.split("among others: ").nth(1).and_then(|it| it.split(';').next());
+    for column in columns.expect("columns").split(", ") {
+        let is_it = |line: &str| line.trim_matches('"').starts_with(&format!("{column},"));
+        assert!(described.lines().any(is_it), "{column}: {described}");
+    }
+    let example = r#"{ resource.service.name = "web" && status != error } >> { duration > 100ms }"#;
+    says(call(&api, "search_traces", json!({"q": example})).await, &["1 traces", "300ms"]);
+    for condition in ["url.path=/cart", "url.path!=/x", "big>5", "url.path~car", "big", "!none"] {
+        let found = call(&api, "search_traces", json!({"attribute": [condition]})).await;
+        says(found, &["3 traces"]);
+    }
+    let start = now() - 3_600_000 * MS;
+    for start in ["-15m", "-2h", "2024-11-26T09:30:00Z", &start.to_string()] {
+        says(call(&api, "list_services", json!({"start": start})).await, &["2 services"]);
+    }
+    for duration in ["250us", "10ms", "0.001s", "0m"] {
+        let found = call(&api, "search_traces", json!({"min_duration": duration})).await;
+        says(found, &["traces"]);
+    }
+    says(call(&api, "list_attribute_values", json!({"key": "url.path"})).await, &["/cart"]);
 }
 
 #[tokio::test]

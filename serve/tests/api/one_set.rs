@@ -376,8 +376,8 @@ async fn the_same_comes_back_from_every_surface() {
         let called = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
             "name": "read_spans", "arguments": {"trace_id": id, "span_ids": spans},
         }});
-        let request = Request::post("/mcp").header(header::CONTENT_TYPE, "application/json");
-        let request = request.body(Body::from(called.to_string())).expect("valid");
+        let called = called.to_string();
+        let request = mcp::request(&called).body(Body::from(called)).expect("valid");
         let answer: Value = serde_json::from_slice(&api.ask_bare(request).await.2).expect("JSON");
         let text = text_of(&answer["result"]["content"][0]["text"]);
         let spans: Value = serde_json::from_str(&text).expect("JSON");
