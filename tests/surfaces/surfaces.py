@@ -485,11 +485,12 @@ def assistant_checks(checks, python, spanwise, trace, zipkin_trace):
         checks.check(f"{name} ({at}) has a bound", len(text.encode()) < 50_000, len(text))
     # A page of another origin cannot ask, whatever name the address has for it.
     message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
-    for name, headers in (("another host", {"Host": "evil.example", "Content-Type": "application/json"}),
-                          ("another origin", {"Origin": "http://evil.example", "Content-Type": "application/json"}),
-                          ("plain text", {"Content-Type": "text/plain"})):
-        status, text = ask(spanwise.http, "/mcp", "POST", message, headers)
-        checks.check(f"a message with {name} is refused", 400 <= status < 500, (status, text))
+    for name, headers, refusal in (("another host", {"Host": "evil.example"}, 421),
+                                   ("another origin", {"Origin": "http://evil.example"}, 403),
+                                   ("plain text", {"Content-Type": "text/plain"}, 415)):
+        usual = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        status, text = ask(spanwise.http, "/mcp", "POST", message, usual | headers)
+        checks.check(f"a message with {name} is refused", status == refusal, (status, text))
 
 
 def main():

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use spanwise_api::Problem;
@@ -25,18 +25,30 @@ const ANSWER_MAX_BYTES: usize = 256 << 20;
 pub(super) struct Request {
     method: Method,
     path_and_query: String,
+    /// Instead of, or beside, those that every request has.
+    headers: HeaderMap,
     body: Option<String>,
 }
 
 impl Request {
     /// A GET request.
     pub(super) fn get(path: &str) -> Self {
-        Self { method: Method::GET, path_and_query: path.to_owned(), body: None }
+        Self::new(Method::GET, path, None)
     }
 
     /// A POST request with a JSON body.
     pub(super) fn post(path: &str, json: String) -> Self {
-        Self { method: Method::POST, path_and_query: path.to_owned(), body: Some(json) }
+        Self::new(Method::POST, path, Some(json))
+    }
+
+    fn new(method: Method, path: &str, body: Option<String>) -> Self {
+        Self { method, path_and_query: path.to_owned(), headers: HeaderMap::new(), body }
+    }
+
+    /// Sets a header.
+    pub(super) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
     }
 
     /// Adds a query parameter.
@@ -191,7 +203,9 @@ async fn exchange(stream: TcpStream, server: &Server, request: &Request) -> anyh
         builder = builder.header(CONTENT_TYPE, "application/json");
     }
     let body = Full::new(Bytes::from(request.body.clone().unwrap_or_default()));
-    let response = sender.send_request(builder.body(body)?).await?;
+    let mut sent = builder.body(body)?;
+    sent.headers_mut().extend(request.headers.clone());
+    let response = sender.send_request(sent).await?;
     let (head, body) = response.into_parts();
     let body = Limited::new(body, ANSWER_MAX_BYTES)
         .collect()

@@ -6,9 +6,14 @@ use crate::config::Loaded;
 use crate::failure::Failure;
 use crate::terminal::log_colours;
 
+/// The SDK of assistants' protocol logs several lines for each message. A filter that names it
+/// comes after this one, and counts.
+const QUIET: &str = "rmcp=error";
+
 /// Starts the log, and logs warnings about the configuration.
 pub(crate) fn start(loaded: &Loaded) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(&loaded.config.root.log).map_err(|error| {
+    let filter = format!("{QUIET},{}", loaded.config.root.log);
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
         Failure::Usage(format!(
             "log = \"{}\": {error}; write a level (error, warn, info, debug, trace) or a filter \
              such as info,spanwise_store=debug",
