@@ -13,6 +13,7 @@ public final class Hooks {
   public static volatile boolean rpc = true;
   public static volatile boolean cache = true;
   public static volatile boolean logs = true;
+  public static volatile boolean jobs = true;
 
   private Hooks() {}
 
@@ -25,5 +26,6 @@ public final class Hooks {
     rpc = !off.contains("rpc");
     cache = !off.contains("cache");
     logs = !off.contains("logs");
+    jobs = !off.contains("jobs");
   }
 }

@@ -78,6 +78,16 @@ final class Lane {
     return false;
   }
 
+  /** The innermost span of this kind that is open for the current piece of work; null if none is. */
+  Span innermost(int component) {
+    for (int at = Math.min(depth, DEEPEST) - 1; at >= 0 && spans[at].component != Span.CONTEXT; at--) {
+      if (spans[at].component == component) {
+        return spans[at];
+      }
+    }
+    return null;
+  }
+
   /** A place on the stack; null if the stack is full. */
   Span push(int component) {
     if (depth >= DEEPEST) {

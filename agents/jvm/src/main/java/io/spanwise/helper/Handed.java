@@ -1,5 +1,6 @@
 package io.spanwise.helper;
 
+import io.spanwise.boot.Span;
 import java.util.concurrent.Callable;
 import java.util.function.BiConsumer;
 import java.util.function.BiFunction;
@@ -95,9 +96,15 @@ abstract class Handed {
     @Override
     public void run() {
       Work before = Handover.begin();
+      Span span = Handover.beginJob(task);
+      Throwable thrown = null;
       try {
         task.run();
+      } catch (Throwable failure) {
+        thrown = failure;
+        throw failure;
       } finally {
+        Handover.endJob(span, thrown);
         leave(before);
       }
     }

@@ -1,5 +1,8 @@
 package io.spanwise.helper;
 
+import io.spanwise.boot.Jobs;
+import io.spanwise.boot.Span;
+import io.spanwise.boot.Trace;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
@@ -29,7 +32,8 @@ public final class Handover {
     "java.", "javax.", "jdk.", "sun.", "com.sun.", "io.netty.", "reactor.", "io.vertx.", "okhttp3.",
     "okio.", "org.apache.", "org.eclipse.jetty.", "org.xnio.", "io.undertow.", "io.grpc.",
     "io.lettuce.", "com.zaxxer.", "org.springframework.", "com.mysql.", "org.postgresql.", "org.h2.",
-    "com.rabbitmq.", "io.micrometer.", "io.spanwise.boot.",
+    "com.rabbitmq.", "io.micrometer.", "io.spanwise.boot.", "redis.clients.", "ch.qos.logback.",
+    "org.hibernate.", "com.netflix.", "com.github.benmanes.",
   };
 
   private Handover() {}
@@ -227,6 +231,24 @@ public final class Handover {
     } catch (Throwable failure) {
       Helper.failed(failure);
       return null;
+    }
+  }
+
+  /** A periodic task begins. What libraries do periodically is no work of the program. */
+  static Span beginJob(Runnable task) {
+    try {
+      return isLoop(task) ? null : Jobs.begin(task);
+    } catch (Throwable failure) {
+      Helper.failed(failure);
+      return null;
+    }
+  }
+
+  static void endJob(Span span, Throwable thrown) {
+    try {
+      Trace.end(span, thrown);
+    } catch (Throwable failure) {
+      Helper.failed(failure);
     }
   }
 

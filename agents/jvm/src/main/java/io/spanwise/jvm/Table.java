@@ -2,7 +2,9 @@ package io.spanwise.jvm;
 
 import static net.bytebuddy.matcher.ElementMatchers.hasSuperType;
 import static net.bytebuddy.matcher.ElementMatchers.isAbstract;
+import static net.bytebuddy.matcher.ElementMatchers.isConstructor;
 import static net.bytebuddy.matcher.ElementMatchers.isInterface;
+import static net.bytebuddy.matcher.ElementMatchers.isPublic;
 import static net.bytebuddy.matcher.ElementMatchers.nameStartsWith;
 import static net.bytebuddy.matcher.ElementMatchers.named;
 import static net.bytebuddy.matcher.ElementMatchers.namedOneOf;
@@ -97,7 +99,89 @@ final class Table {
     all.add(new Hook("http_client: Apache 5",
         named("org.apache.hc.client5.http.impl.classic.ProtocolExec"),
         named("execute").and(takesArguments(3)), "Apache5Advice"));
+
+    messages(all);
+    caches(all);
+    all.add(new Hook("jobs: Spring",
+        named("org.springframework.scheduling.support.ScheduledMethodRunnable"),
+        named("run").and(takesArguments(0)), "SpringJobAdvice"));
+    logs(all);
     return all;
+  }
+
+  private static void messages(List<Hook> all) {
+    String kafka = "org.apache.kafka.clients.";
+    all.add(new Hook("messaging: Kafka",
+        namedOneOf(kafka + "producer.KafkaProducer", kafka + "consumer.KafkaConsumer"),
+        isConstructor().and(takesArgument(0, namedOneOf("java.util.Map", "java.util.Properties"))),
+        "KafkaMadeAdvice"));
+    all.add(new Hook("messaging: Kafka", named(kafka + "producer.KafkaProducer"),
+        named("send").and(takesArguments(2)), "KafkaSendAdvice"));
+    all.add(new Hook("messaging: Kafka", named(kafka + "consumer.KafkaConsumer"),
+        named("poll").and(takesArguments(1)).and(isPublic()), "KafkaPollAdvice"));
+    all.add(new Hook("messaging: Kafka", named(kafka + "consumer.ConsumerRecords"),
+        named("iterator").and(takesArguments(0)), "KafkaIteratorAdvice"));
+    all.add(new Hook("messaging: Kafka", named(kafka + "consumer.ConsumerRecords"),
+        named("records").and(takesArguments(String.class)), "KafkaIterableAdvice"));
+    all.add(new Hook("messaging: Kafka", named(kafka + "consumer.ConsumerRecords"),
+        named("records").and(takesArgument(0, named("org.apache.kafka.common.TopicPartition"))),
+        "KafkaListAdvice"));
+
+    all.add(new Hook("messaging: RabbitMQ", named("com.rabbitmq.client.impl.ChannelN"),
+        named("basicPublish").and(takesArguments(6)), "RabbitPublishAdvice"));
+    all.add(new Hook("messaging: RabbitMQ", named("com.rabbitmq.client.impl.ChannelN"),
+        named("basicGet").and(takesArguments(2)), "RabbitGetAdvice"));
+    all.add(new Hook("messaging: RabbitMQ", named("com.rabbitmq.client.impl.ConsumerDispatcher"),
+        named("handleDelivery").and(takesArguments(5)), "RabbitDeliverAdvice"));
+
+    String rocket = "org.apache.rocketmq.client.impl.";
+    all.add(new Hook("messaging: RocketMQ", named(rocket + "producer.DefaultMQProducerImpl"),
+        named("sendKernelImpl").and(takesArguments(6)), "RocketSendAdvice"));
+    String consumer = rocket + "consumer.DefaultMQPushConsumerImpl";
+    all.add(new Hook("messaging: RocketMQ", named(consumer), named("hasHook"), "RocketHasHookAdvice"));
+    all.add(new Hook("messaging: RocketMQ", named(consumer), named("executeHookBefore"), "RocketBeforeAdvice"));
+    all.add(new Hook("messaging: RocketMQ", named(consumer), named("executeHookAfter"), "RocketAfterAdvice"));
+  }
+
+  private static void caches(List<Hook> all) {
+    ElementMatcher<TypeDescription> jedis = named("redis.clients.jedis.Connection");
+    all.add(new Hook("cache: Jedis 2 and 3?", jedis,
+        named("sendCommand").and(takesArguments(2)).and(takesArgument(1, byte[][].class))
+            .and(not(new HasMethod("executeCommand"))), "JedisAdvice"));
+    all.add(new Hook("cache: Jedis 4?", jedis,
+        named("sendCommand").and(takesArguments(1))
+            .and(takesArgument(0, named("redis.clients.jedis.CommandArguments"))), "Jedis4Advice"));
+    all.add(new Hook("cache: Jedis", jedis, named("readProtocolWithCheckingBroken"), "JedisAnswerAdvice"));
+    all.add(new Hook("cache: Lettuce", named("io.lettuce.core.RedisChannelHandler"),
+        named("dispatch").and(takesArgument(0, named("io.lettuce.core.protocol.RedisCommand"))), "LettuceAdvice"));
+    all.add(new Hook("cache: Lettuce", named("io.lettuce.core.protocol.DefaultEndpoint"),
+        named("write").and(takesArgument(0, named("io.lettuce.core.protocol.RedisCommand"))),
+        "LettuceWriteAdvice"));
+  }
+
+  private static void logs(List<Hook> all) {
+    all.add(new Hook("logs: Logback", named("ch.qos.logback.classic.Logger"),
+        named("callAppenders").and(takesArguments(1)), "LogbackAdvice"));
+    all.add(new Hook("logs: Log4j 2",
+        namedOneOf("org.apache.logging.log4j.core.Logger", "org.apache.logging.log4j.core.async.AsyncLogger"),
+        named("logMessage").and(takesArguments(5)).or(named("log").and(takesArguments(6))).and(not(isAbstract())),
+        "Log4jAdvice"));
+    all.add(new Hook("logs: java.util.logging", named("java.util.logging.Formatter"),
+        named("formatMessage"), "JulAdvice"));
+  }
+
+  /** The method's class has a method of this name. */
+  private static final class HasMethod extends ElementMatcher.Junction.AbstractBase<MethodDescription> {
+    private final String name;
+
+    private HasMethod(String name) {
+      this.name = name;
+    }
+
+    @Override
+    public boolean matches(MethodDescription method) {
+      return !method.getDeclaringType().getDeclaredMethods().filter(named(name)).isEmpty();
+    }
   }
 
   /** The first argument's class implements a type. */
