@@ -136,7 +136,7 @@ public final class Messages {
         for (Object each : arguments == null ? new Object[0] : arguments) {
           if (each instanceof Throwable) {
             thrown = (Throwable) each;
-          } else {
+          } else if (each != null) {
             result = each;
           }
         }
