@@ -126,6 +126,7 @@ class LogsTest {
     later.start();
     ch.qos.logback.classic.Logger logger = context.getLogger("tested");
     logger.setAdditive(false);
+    logger.setLevel(ch.qos.logback.classic.Level.INFO);
     logger.addAppender(later);
     check("/logback", message -> {
       MDC.put("own", "kept");

@@ -17,6 +17,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -71,6 +72,18 @@ class RocketTest {
     producer.setNamesrvAddr(names);
     producer.setSendMsgTimeout(20_000);
     producer.start();
+    // The broker tells the name server of itself some time after it listens.
+    for (int round = 0; ; round++) {
+      try {
+        producer.send(message("first", "first"));
+        return;
+      } catch (MQClientException notYet) {
+        if (round == 100) {
+          throw notYet;
+        }
+        Thread.sleep(300);
+      }
+    }
   }
 
   private static List<String> rocket(Path home, String type, Path config) {
