@@ -68,7 +68,11 @@ class RocketTest {
     SERVERS.start(brokerPort, data.resolve("broker.log"), environment, rocket(home,
         "org.apache.rocketmq.broker.BrokerStartup", config));
     web = SERVERS.web();
+    System.setProperty("rocketmq.client.logRoot", data.toString());
+    System.setProperty("rocketmq.log.root.dir", data.toString());
     producer = new DefaultMQProducer("producers");
+    // The oldest version has another name for what the broker creates topics from.
+    producer.setCreateTopicKey("TBW102");
     producer.setNamesrvAddr(names);
     producer.setSendMsgTimeout(20_000);
     producer.start();
