@@ -42,9 +42,18 @@ $(HELPER): agents/jvm/pom.xml $(shell find agents/jvm/src -type f)
 
 java-helper: setup $(HELPER) ## Build the helper for Java, which the program takes in
 
-test-jvm: setup $(HELPER) ## Run the JVM agent with real libraries, and with the server if SPANWISE is a program
+# Brokers that the tests of the JVM agent start.
+target/jvm-servers/%/stamp:
+	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(abspath $(@D))
+	@touch $@
+target/jvm-servers/kafka/stamp: tests/matrix/kafka/pom.xml
+target/jvm-servers/rocketmq/stamp: tests/jvm/rocketmq/pom.xml
+JVM_SERVERS := target/jvm-servers/kafka/stamp target/jvm-servers/rocketmq/stamp
+JVM_QUEUES := KafkaTest,RabbitTest,RocketTest,RedisTest,JobsTest,LogsTest
+
+test-jvm: setup $(HELPER) $(JVM_SERVERS) ## Run the JVM agent with real libraries and servers (Debian: rabbitmq-server), and with Spanwise if SPANWISE is a program
 	SPANWISE=$(if $(SPANWISE),$(abspath $(SPANWISE))) mvn -q -B -f tests/jvm/pom.xml test
-	mvn -q -B -f tests/jvm/pom.xml test -Poldest -Dtest=ClientsTest
+	mvn -q -B -f tests/jvm/pom.xml test -Poldest -Dtest=ClientsTest,$(JVM_QUEUES)
 
 build: setup web $(HELPER) ## Build the program
 	$(CARGO) build --release --locked -p spanwise

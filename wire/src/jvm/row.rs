@@ -114,11 +114,14 @@ impl JvmSpan<'_> {
                 self.target.unwrap_or(name).to_owned()
             }
             Component::Producer | Component::Consumer => {
-                let (system, rest) = split_system(self.peer.unwrap_or_default());
+                let (place, facts) = split_facts(self.peer.unwrap_or_default());
+                let (system, rest) = split_system(place);
                 put("messaging.system", Some(system).filter(|it| !it.is_empty()).and_then(text));
                 put("messaging.destination.name", target);
                 put("messaging.operation.name", text(name));
+                put("messaging.operation.type", text(self.operation_type(name)));
                 put_address(&mut put, rest);
+                put_facts(&mut put, system, facts);
                 joined(name, self.target)
             }
             Component::Internal => {
@@ -159,6 +162,15 @@ impl JvmSpan<'_> {
         row
     }
 
+    /// What a client of a message system calls its operation, as one of the conventions' types.
+    fn operation_type(&self, name: &str) -> &'static str {
+        match (self.component, name) {
+            (Component::Producer, _) => "send",
+            (_, "receive" | "poll") => "receive",
+            _ => "process",
+        }
+    }
+
     /// The first words of a statement: `SELECT owners`.
     fn statement_name(&self, operation: &str) -> String {
         let words = self.target.unwrap_or_default().split_ascii_whitespace();
@@ -186,6 +198,42 @@ fn joined(first: &str, second: Option<&str>) -> String {
 /// `postgresql://host:5432/name` is a system and what follows.
 fn split_system(peer: &str) -> (&str, &str) {
     peer.split_once(':').unwrap_or((peer, ""))
+}
+
+/// `kafka://host:9092?partition=0&key=x` is a peer and what is known of one message.
+fn split_facts(peer: &str) -> (&str, &str) {
+    peer.split_once('?').unwrap_or((peer, ""))
+}
+
+/// Facts that precede a key. A key is the last one, because it may have any character.
+fn put_facts(put: &mut impl FnMut(&str, Option<AttributeValue>), system: &str, mut facts: &str) {
+    while !facts.is_empty() {
+        let is_key = facts.starts_with("key=") || facts.starts_with("routing_key=");
+        let (fact, rest) =
+            if is_key { (facts, "") } else { facts.split_once('&').unwrap_or((facts, "")) };
+        facts = rest;
+        let Some((name, value)) = fact.split_once('=') else { continue };
+        let number = || value.parse().ok().map(AttributeValue::Int);
+        let text = || Some(AttributeValue::from(value));
+        match (name, system) {
+            ("partition", _) => put("messaging.destination.partition.id", text()),
+            ("group", _) => put("messaging.consumer.group.name", text()),
+            ("id", _) => put("messaging.message.id", text()),
+            ("count", _) => put("messaging.batch.message_count", number()),
+            ("offset", "kafka") => put("messaging.kafka.offset", number()),
+            ("key", "kafka") => put("messaging.kafka.message.key", text()),
+            ("key", "rocketmq") => {
+                let keys: serde_json::Value = value.split_ascii_whitespace().collect();
+                put(
+                    "messaging.rocketmq.message.keys",
+                    Some(AttributeValue::Json(keys.to_string())),
+                );
+            }
+            ("routing_key", _) => put("messaging.rabbitmq.destination.routing_key", text()),
+            // Of a later agent.
+            _ => {}
+        }
+    }
 }
 
 /// Host and port of `host:port`, `//host:port/name`, or nothing if there is no host.

@@ -104,6 +104,49 @@ fn a_parent_may_be_an_earlier_span() {
 }
 
 #[test]
+fn messages_say_what_is_known_of_them() {
+    let texts = [
+        "send",
+        "orders",
+        "kafka://[::1]:9092?partition=3&offset=17&key=a&b=c?",
+        "process",
+        "rocketmq://10.0.0.1:10911?partition=0&group=g&later=x&id=7F&key=k1 k2",
+        "receive",
+        "rabbitmq:",
+    ];
+    let span = |component: u8, name: u8, peer: u8| {
+        let mut span = vec![component, 0, name, 2, peer, 0];
+        span.extend_from_slice(&[component + peer; 8]);
+        span.extend_from_slice(&[0, 1]);
+        span
+    };
+    let spans = [span(4, 1, 3), span(5, 4, 5), span(5, 6, 7)].concat();
+    let rows = rows_of(decode(&batch(&texts, 3, &spans), &Limits::default()).unwrap().decoded);
+    let value = |row: &Span, key: &str| {
+        let found = row.attributes.iter().find(|(name, _)| name == key);
+        found.map(|(_, value)| value.clone())
+    };
+    let text = |text: &str| Some(AttributeValue::from(text));
+    let [kafka, rocket, rabbit] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!((kafka.kind, kafka.operation.as_str()), (Kind::Producer, "send orders"));
+    assert_eq!(value(kafka, "messaging.operation.type"), text("send"));
+    assert_eq!(value(kafka, "messaging.destination.partition.id"), text("3"));
+    assert_eq!(value(kafka, "messaging.kafka.offset"), Some(AttributeValue::Int(17)));
+    assert_eq!(value(kafka, "messaging.kafka.message.key"), text("a&b=c?"));
+    assert_eq!(kafka.flow.server_port, Some(9092));
+    assert_eq!((rocket.kind, rocket.operation.as_str()), (Kind::Consumer, "process orders"));
+    assert_eq!(value(rocket, "messaging.system"), text("rocketmq"));
+    assert_eq!(value(rocket, "messaging.operation.type"), text("process"));
+    assert_eq!(value(rocket, "messaging.consumer.group.name"), text("g"));
+    assert_eq!(value(rocket, "messaging.message.id"), text("7F"));
+    let keys = AttributeValue::Json(r#"["k1","k2"]"#.to_owned());
+    assert_eq!(value(rocket, "messaging.rocketmq.message.keys"), Some(keys));
+    assert_eq!(value(rabbit, "messaging.operation.type"), text("receive"));
+    assert_eq!(value(rabbit, "messaging.system"), text("rabbitmq"));
+    assert_eq!(rabbit.flow.server_address, None);
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     let said = |bytes: &[u8]| decode(bytes, &Limits::default()).unwrap_err().to_string();
     assert!(said(b"").contains("ends too early"));
