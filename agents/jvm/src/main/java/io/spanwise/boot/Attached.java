@@ -49,6 +49,15 @@ public final class Attached<V> {
     }
   }
 
+  /** Forgets everything. */
+  void clear() {
+    for (int bucket = 0; bucket < BUCKETS; bucket++) {
+      synchronized (LOCKS[bucket % LOCKS.length]) {
+        table.set(bucket, null);
+      }
+    }
+  }
+
   private static final class Entry<V> extends WeakReference<Object> {
     private final V value;
     private final Entry<V> next;

@@ -6,11 +6,16 @@ public final class Context {
   final long traceLow;
   final long span;
   final boolean sampled;
+  final String baggage;
+  /** The open request of a server, if no thread has it; null otherwise. */
+  final Span server;
 
   Context(Span from) {
     traceHigh = from.traceHigh;
     traceLow = from.traceLow;
     span = from.id;
     sampled = from.sampled;
+    baggage = from.baggage;
+    server = from.openServer();
   }
 }

@@ -20,6 +20,9 @@ final class Lane {
   private String[] recentTexts;
   private int recent;
 
+  /** Of the last start of the agent. What is open from before does not count. */
+  private int generation = Trace.generation;
+
   private Lane(Ring ring, boolean shared, long random) {
     this.ring = ring;
     this.shared = shared;
@@ -35,6 +38,11 @@ final class Lane {
       Ring ring = virtual ? null : Rings.own(thread);
       lane = new Lane(ring == null ? Rings.shared() : ring, ring == null, Rings.seed());
       MINE.set(lane);
+    }
+    if (lane.generation != Trace.generation) {
+      lane.generation = Trace.generation;
+      lane.depth = 0;
+      lane.skipped = 0;
     }
     return lane;
   }
@@ -106,6 +114,9 @@ final class Lane {
     span.status = 0;
     span.clientPort = 0;
     span.error = null;
+    span.baggage = null;
+    span.server = null;
+    span.b3Parent = 0;
     depth++;
     return span;
   }
@@ -131,6 +142,10 @@ final class Lane {
     place.id = context == null ? 0 : context.span;
     place.sampled = context == null || context.sampled;
     show();
+    if (context != null) {
+      place.baggage = context.baggage;
+      place.server = context.server;
+    }
     return true;
   }
 
@@ -150,6 +165,22 @@ final class Lane {
       if (spans[at].component == Span.CONTEXT) {
         depth = at;
         show();
+        return;
+      }
+    }
+  }
+
+  /** Sets the route of the request that this work belongs to. */
+  void route(String route) {
+    for (int at = Math.min(depth, DEEPEST) - 1; at >= 0; at--) {
+      if (spans[at].component == Span.HTTP_SERVER) {
+        spans[at].route(route);
+        return;
+      }
+      if (spans[at].component == Span.CONTEXT) {
+        if (spans[at].server != null) {
+          spans[at].server.route(route);
+        }
         return;
       }
     }

@@ -63,6 +63,7 @@ public final class Sender implements Runnable {
     running = sender;
     Settings.sampling(Settings.get("sampling", "1"));
     Hooks.off(Settings.get("hooks_off", ""));
+    Propagation.set(Settings.get("propagation", Propagation.DEFAULT));
     Thread thread = new Thread(null, sender, "spanwise-sender", 256 * 1024);
     thread.setDaemon(true);
     // The loader of the thread that loaded the agent is not kept alive.

@@ -34,6 +34,12 @@ public final class Span {
   String target;
   String peer;
   String error;
+  /** What the caller passes on to all that it calls; null if there is none. */
+  String baggage;
+  /** The open request of a server that this belongs to, if no thread has it. */
+  Span server;
+  /** A parent that a header of B3 names, until another one names the trace. */
+  long b3Parent;
   /** The place on its thread's stack; -1 for a span of no thread. */
   int depth;
 
@@ -50,6 +56,8 @@ public final class Span {
     other.name = name;
     other.target = target;
     other.peer = peer;
+    other.baggage = baggage;
+    other.server = server;
     other.depth = -1;
   }
 
@@ -64,5 +72,21 @@ public final class Span {
 
   public void peer(String later) {
     peer = later;
+  }
+
+  /** The status that will be told when the span ends. */
+  public void status(int later) {
+    status = later;
+  }
+
+  /** The route of a request that is answered. The first one counts: errors have routes, too. */
+  void route(String route) {
+    if (component == HTTP_SERVER && peer == null) {
+      peer = route;
+    }
+  }
+
+  Span openServer() {
+    return component == HTTP_SERVER && depth < 0 ? this : server;
   }
 }

@@ -9,6 +9,8 @@ public final class Trace {
   static volatile int oneIn = 1;
   /** Spans are recorded. */
   static volatile boolean on;
+  /** Counts the starts of the agent. Written before {@link #on}. */
+  static int generation;
 
   private Trace() {}
 
@@ -29,7 +31,7 @@ public final class Trace {
     if (span == null) {
       return null;
     }
-    if (traceparent == null || !W3c.read(traceparent, span)) {
+    if (traceparent == null || !Propagation.w3c || !W3c.read(traceparent, span)) {
       span.traceHigh = lane.nextId();
       span.traceLow = lane.nextId();
       span.parent = 0;
@@ -57,6 +59,8 @@ public final class Trace {
       span.traceLow = outer.traceLow;
       span.parent = outer.id;
       span.sampled = outer.sampled;
+      span.baggage = outer.baggage;
+      span.server = outer.server;
     } else {
       span.traceHigh = lane.nextId();
       span.traceLow = lane.nextId();
@@ -154,10 +158,24 @@ public final class Trace {
     return W3c.write(span.traceHigh, span.traceLow, span.id, span.sampled);
   }
 
-  /** The header for the called side if a call over HTTP is the innermost span; else null. */
-  public static String clientTraceparent() {
+  /** The innermost span if it is a call over HTTP; else null. */
+  public static Span clientSpan() {
     Span top = on ? Lane.mine().top() : null;
-    return top == null || top.component != Span.HTTP_CLIENT ? null : traceparent(top);
+    return top == null || top.component != Span.HTTP_CLIENT ? null : top;
+  }
+
+  /** The route of the request that the current work belongs to. */
+  public static void route(String route) {
+    if (on && route != null) {
+      Lane.mine().route(route);
+    }
+  }
+
+  /** The route of a request, whatever the current work is. */
+  public static void route(Context context, String route) {
+    if (context != null && context.server != null && route != null) {
+      context.server.route(route);
+    }
   }
 
   /** The current context, to take to another thread; null if there is none. */

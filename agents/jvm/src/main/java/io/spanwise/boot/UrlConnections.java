@@ -25,8 +25,11 @@ public final class UrlConnections {
       }
       OPEN.set(connection, span);
       try {
-        if (connection.getRequestProperty("traceparent") == null) {
-          connection.setRequestProperty("traceparent", Trace.traceparent(span));
+        for (String header : Propagation.written()) {
+          String value = Propagation.value(header, span);
+          if (value != null && connection.getRequestProperty(header) == null) {
+            connection.setRequestProperty(header, value);
+          }
         }
       } catch (IllegalStateException connected) {
         // The request is under way already.

@@ -106,6 +106,9 @@ final class Table {
         named("org.springframework.scheduling.support.ScheduledMethodRunnable"),
         named("run").and(takesArguments(0)), "SpringJobAdvice"));
     logs(all);
+    EventLoopTable.add(all);
+    RpcTable.add(all);
+    RouteTable.add(all);
     return all;
   }
 

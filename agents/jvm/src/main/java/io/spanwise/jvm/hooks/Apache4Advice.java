@@ -1,6 +1,7 @@
 package io.spanwise.jvm.hooks;
 
 import io.spanwise.boot.Hooks;
+import io.spanwise.boot.Propagation;
 import io.spanwise.boot.Span;
 import io.spanwise.boot.Trace;
 import net.bytebuddy.asm.Advice;
@@ -23,8 +24,13 @@ public final class Apache4Advice {
         request.getRequestLine().getMethod(),
         request.getURI() == null ? null : request.getURI().getRawPath(),
         route.getTargetHost().toHostString());
-    if (span != null && !request.containsHeader("traceparent")) {
-      request.setHeader("traceparent", Trace.traceparent(span));
+    if (span != null) {
+      for (String header : Propagation.written()) {
+        String value = Propagation.value(header, span);
+        if (value != null && !request.containsHeader(header)) {
+          request.setHeader(header, value);
+        }
+      }
     }
     return span;
   }

@@ -1,6 +1,7 @@
 package io.spanwise.jvm.hooks;
 
 import io.spanwise.boot.Hooks;
+import io.spanwise.boot.Propagation;
 import io.spanwise.boot.Span;
 import io.spanwise.boot.Trace;
 import net.bytebuddy.asm.Advice;
@@ -27,8 +28,13 @@ public final class Apache5Advice {
             : request.getAuthority().getHostName() + (request.getAuthority().getPort() < 0
                 ? "" : ":" + request.getAuthority().getPort()));
     if (span != null) {
-      // The program's own object, which may be sent again: its header is of the last request.
-      request.setHeader("traceparent", Trace.traceparent(span));
+      // The program's own object, which may be sent again: its headers are of the last request.
+      for (String header : Propagation.written()) {
+        String value = Propagation.value(header, span);
+        if (value != null) {
+          request.setHeader(header, value);
+        }
+      }
     }
     return span;
   }

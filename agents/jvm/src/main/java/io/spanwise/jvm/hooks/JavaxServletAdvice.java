@@ -2,6 +2,7 @@ package io.spanwise.jvm.hooks;
 
 import io.spanwise.boot.Hooks;
 import io.spanwise.boot.Listener;
+import io.spanwise.boot.Propagation;
 import io.spanwise.boot.Span;
 import io.spanwise.boot.Trace;
 import javax.servlet.AsyncListener;
@@ -35,6 +36,9 @@ public final class JavaxServletAdvice {
         Span.HTTP_SERVER, request.getMethod(), request.getRequestURI(), request.getHeader("traceparent"));
     if (span != null) {
       span.clientPort(request.getRemotePort());
+      for (String header : Propagation.read()) {
+        Propagation.read(header, span, request.getHeader(header));
+      }
     }
     return span;
   }

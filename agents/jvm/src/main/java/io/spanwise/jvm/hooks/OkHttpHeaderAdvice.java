@@ -1,5 +1,7 @@
 package io.spanwise.jvm.hooks;
 
+import io.spanwise.boot.Propagation;
+import io.spanwise.boot.Span;
 import io.spanwise.boot.Trace;
 import net.bytebuddy.asm.Advice;
 import okhttp3.Request;
@@ -10,9 +12,22 @@ public final class OkHttpHeaderAdvice {
 
   @Advice.OnMethodEnter(suppress = Throwable.class)
   static void enter(@Advice.Argument(value = 0, readOnly = false) Request request) {
-    String header = Trace.clientTraceparent();
-    if (header != null && request.header("traceparent") == null) {
-      request = request.newBuilder().header("traceparent", header).build();
+    Span span = Trace.clientSpan();
+    if (span == null) {
+      return;
+    }
+    Request.Builder other = null;
+    for (String header : Propagation.written()) {
+      String value = Propagation.value(header, span);
+      if (value != null && request.header(header) == null) {
+        if (other == null) {
+          other = request.newBuilder();
+        }
+        other.header(header, value);
+      }
+    }
+    if (other != null) {
+      request = other.build();
     }
   }
 }

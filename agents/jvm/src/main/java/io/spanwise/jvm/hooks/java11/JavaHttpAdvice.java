@@ -2,6 +2,7 @@ package io.spanwise.jvm.hooks.java11;
 
 import io.spanwise.boot.Hooks;
 import io.spanwise.boot.Listener;
+import io.spanwise.boot.Propagation;
 import io.spanwise.boot.Span;
 import io.spanwise.boot.Trace;
 import java.net.http.HttpRequest;
@@ -49,7 +50,13 @@ public final class JavaHttpAdvice {
         other.header(header.getKey(), value);
       }
     }
-    request = other.header("traceparent", Trace.traceparent(span)).build();
+    for (String header : Propagation.written()) {
+      String value = Propagation.value(header, span);
+      if (value != null && !request.headers().firstValue(header).isPresent()) {
+        other.header(header, value);
+      }
+    }
+    request = other.build();
     return span;
   }
 
