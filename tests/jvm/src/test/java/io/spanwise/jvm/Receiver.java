@@ -67,6 +67,15 @@ final class Receiver {
     throw new AssertionError("no such span among " + spans);
   }
 
+  /** Waits until nothing has come for a while. */
+  void awaitQuiet() throws InterruptedException {
+    int before = -1;
+    while (spans.size() != before) {
+      before = spans.size();
+      Thread.sleep(1_500);
+    }
+  }
+
   private static List<Span> read(ByteBuffer in) {
     if (in.getInt() != ('S' << 24 | 'W' << 16 | 'J' << 8 | 1)) {
       throw new IllegalArgumentException("no batch");
