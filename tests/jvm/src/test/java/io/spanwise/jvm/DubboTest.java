@@ -1,0 +1,158 @@
+package io.spanwise.jvm;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executors;
+import org.apache.dubbo.config.ApplicationConfig;
+import org.apache.dubbo.config.ProtocolConfig;
+import org.apache.dubbo.config.ReferenceConfig;
+import org.apache.dubbo.config.RegistryConfig;
+import org.apache.dubbo.config.ServiceConfig;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+
+/** Calls of Dubbo by its own protocol and by Triple, which is gRPC's. */
+class DubboTest {
+  private static final Receiver RECEIVER = Receiver.ONE;
+
+  public interface Stock {
+    String first(String item);
+
+    CompletableFuture<String> later(String item);
+
+    String fails(String item);
+  }
+
+  public interface Depot {
+    String count(String item);
+  }
+
+  private static Stock stock;
+  private static Depot depot;
+
+  private static final class StockService implements Stock {
+    @Override
+    public String first(String item) {
+      return depot.count(item);
+    }
+
+    @Override
+    public CompletableFuture<String> later(String item) {
+      CompletableFuture<String> result = new CompletableFuture<>();
+      new Thread(() -> {
+        try {
+          Thread.sleep(80);
+        } catch (InterruptedException interrupted) {
+          return;
+        }
+        result.complete(item);
+      }).start();
+      return result;
+    }
+
+    @Override
+    public String fails(String item) {
+      throw new IllegalArgumentException(item);
+    }
+  }
+
+  private static <T> void export(Class<T> type, T service, String protocol, int port) {
+    ServiceConfig<T> config = new ServiceConfig<>();
+    config.setInterface(type);
+    config.setRef(service);
+    config.setRegistry(new RegistryConfig(RegistryConfig.NO_AVAILABLE));
+    ProtocolConfig of = new ProtocolConfig(protocol, port);
+    of.setHost("127.0.0.1");
+    config.setProtocol(of);
+    config.export();
+  }
+
+  private static <T> T refer(Class<T> type, String protocol, int port) {
+    ReferenceConfig<T> config = new ReferenceConfig<>();
+    config.setInterface(type);
+    config.setUrl(protocol + "://127.0.0.1:" + port + "/" + type.getName());
+    config.setScope("remote");
+    config.setTimeout(5_000);
+    config.setRetries(0);
+    return config.get();
+  }
+
+  @BeforeAll
+  @SuppressWarnings("deprecation") // It works in all versions.
+  static void start() throws Exception {
+    ApplicationConfig application = new ApplicationConfig("tested");
+    application.setQosEnable(false);
+    application.setRegisterMode("instance");
+    var model = Class.forName("org.apache.dubbo.rpc.model.ApplicationModel");
+    Object config = model.getMethod("getConfigManager").invoke(null);
+    for (var method : config.getClass().getMethods()) {
+      if (method.getName().equals("setApplication")) {
+        method.invoke(config, application);
+      }
+    }
+    int stockPort = Shop.freePort();
+    int depotPort = Shop.freePort();
+    export(Depot.class, item -> "7 " + item, "tri", depotPort);
+    depot = refer(Depot.class, "tri", depotPort);
+    export(Stock.class, new StockService(), "dubbo", stockPort);
+    stock = refer(Stock.class, "dubbo", stockPort);
+  }
+
+  private static Receiver.Span call(String method) throws InterruptedException {
+    return RECEIVER.await(span -> span.component() == 6 && (Stock.class.getName() + "/" + method).equals(span.target()));
+  }
+
+  private static Receiver.Span performed(Receiver.Span call) throws InterruptedException {
+    return RECEIVER.await(span -> span.component() == 7 && span.parent() == call.id());
+  }
+
+  @Test
+  void everyLinkOfManyCallsAtOnceIsRight() throws Exception {
+    var pool = Executors.newFixedThreadPool(16);
+    List<Callable<String>> tasks = new ArrayList<>();
+    for (int each = 0; each < 100; each++) {
+      String item = "i" + each;
+      tasks.add(() -> stock.first(item));
+    }
+    for (var each : pool.invokeAll(tasks)) {
+      assertTrue(each.get().startsWith("7 i"), each.get());
+    }
+    pool.shutdown();
+    RECEIVER.awaitQuiet();
+    int trees = 0;
+    for (Receiver.Span root : RECEIVER.all()) {
+      if (root.component() == 6 && (Stock.class.getName() + "/first").equals(root.target())) {
+        trees++;
+        assertEquals("apache_dubbo", root.name());
+        var first = performed(root);
+        var inner = RECEIVER.await(span -> span.component() == 6 && span.parent() == first.id());
+        assertEquals(Depot.class.getName() + "/count", inner.target());
+        assertEquals(root.trace(), performed(inner).trace());
+      }
+    }
+    assertEquals(100, trees);
+  }
+
+  @Test
+  void aCallThatIsAnsweredLaterEndsThen() throws Exception {
+    assertEquals("x", stock.later("x").get());
+    var call = call("later");
+    assertTrue(call.durationNano() >= 75_000_000L, call::toString);
+    assertTrue(performed(call).durationNano() >= 75_000_000L);
+  }
+
+  @Test
+  void aFailureIsTold() throws Exception {
+    assertThrows(IllegalArgumentException.class, () -> stock.fails("x"));
+    var call = call("fails");
+    assertTrue(call.failed());
+    assertEquals("java.lang.IllegalArgumentException", call.error());
+    assertEquals("java.lang.IllegalArgumentException", performed(call).error());
+  }
+}
