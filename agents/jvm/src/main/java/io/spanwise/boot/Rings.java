@@ -102,6 +102,10 @@ final class Rings {
     sender = thread;
   }
 
+  static void sendNow() {
+    LockSupport.unpark(sender);
+  }
+
   /** The sender sleeps until there is something, and is woken early if a ring fills. */
   static void wake(Ring ring) {
     if (asleep || ring.isHalfFull()) {

@@ -38,6 +38,7 @@ public final class Sender implements Runnable {
   private long droppedDeep;
   private long waitNano = TimeUnit.SECONDS.toNanos(1);
   private volatile boolean ends;
+  private Thread atEnd;
 
   private Sender(String endpoint) {
     URI uri = URI.create(endpoint);
@@ -70,8 +71,33 @@ public final class Sender implements Runnable {
     thread.setContextClassLoader(null);
     Rings.sender(thread);
     thread.start();
-    Runtime.getRuntime().addShutdownHook(new Thread(null, sender::finish, "spanwise-end", 256 * 1024));
+    sender.atEnd = new Thread(null, sender::finish, "spanwise-end", 256 * 1024);
+    Runtime.getRuntime().addShutdownHook(sender.atEnd);
+    Trace.generation++;
     Trace.on = true;
+  }
+
+  /** Records nothing any more, and sends what there is. */
+  public static void stop() {
+    Sender sender = running;
+    if (sender == null) {
+      return;
+    }
+    Trace.on = false;
+    running = null;
+    sender.ends = true;
+    Rings.sendNow();
+    try {
+      Runtime.getRuntime().removeShutdownHook(sender.atEnd);
+    } catch (IllegalStateException programEnds) {
+      return;
+    }
+    sender.finish();
+    Connection.clear();
+    Rpc.clear();
+    Requests.clear();
+    Routes.clear();
+    UrlConnections.clear();
   }
 
   private static String pid() {

@@ -17,6 +17,8 @@ public final class Settings {
 
   /** Reads {@code name=value,name=value}, and the file that a setting names. */
   public static void read(String options) {
+    OPTIONS.clear();
+    FILE.clear();
     if (options != null) {
       for (String each : options.split(",")) {
         int equals = each.indexOf('=');

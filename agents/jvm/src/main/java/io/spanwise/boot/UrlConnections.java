@@ -10,6 +10,10 @@ public final class UrlConnections {
 
   private UrlConnections() {}
 
+  static void clear() {
+    OPEN.clear();
+  }
+
   /** Before the request is sent. */
   public static void begin(HttpURLConnection connection) {
     if (!Hooks.httpClient) {

@@ -13,6 +13,7 @@ public final class Helper {
   private static final Set<String> SAID = ConcurrentHashMap.newKeySet();
   private static final int MOST_SAID = 100;
   private static volatile Table table;
+  private static Rewriter rewriter;
 
   private Helper() {}
 
@@ -25,9 +26,23 @@ public final class Helper {
       return;
     }
     Rewriter.loadHelpers();
-    table = Table.open();
+    if (table == null) {
+      table = Table.open();
+    }
     Shown.in(() -> ThreadState.mine().shown());
-    new Rewriter(instrumentation).begin();
+    rewriter = new Rewriter(instrumentation);
+    rewriter.begin();
+  }
+
+  /**
+   * Gives classes their own code back. The table stays: work that was handed over before still has
+   * its places in it.
+   */
+  public static void stop() throws Exception {
+    if (BEGUN.compareAndSet(true, false)) {
+      rewriter.end();
+      rewriter = null;
+    }
   }
 
   /** Reports each kind of failure once. The program continues as if the helper were not there. */

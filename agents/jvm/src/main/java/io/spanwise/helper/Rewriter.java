@@ -106,6 +106,15 @@ final class Rewriter implements ClassFileTransformer {
     }
   }
 
+  void end() throws Exception {
+    instrumentation.removeTransformer(this);
+    for (Class<?> each : instrumentation.getAllLoadedClasses()) {
+      if (changed.contains(each.getName().replace('.', '/'))) {
+        instrumentation.retransformClasses(each);
+      }
+    }
+  }
+
   @Override
   public byte[] transform(
       ClassLoader loader, String name, Class<?> redefined, ProtectionDomain domain, byte[] bytes) {

@@ -24,6 +24,10 @@ public final class Agent {
   /** What the boot loader gets. */
   private static final String[] FOR_BOOT = {"io/spanwise/boot/", "io/spanwise/helper/"};
 
+  /** The option that ends what the agent does. */
+  private static final String DETACH = "detach";
+  private static boolean isInBoot;
+
   private Agent() {}
 
   /** Called for {@code -javaagent}. */
@@ -36,20 +40,30 @@ public final class Agent {
     start(options, instrumentation);
   }
 
-  private static void start(String options, Instrumentation instrumentation) {
-    synchronized (Agent.class) {
-      if (System.getProperty(MARK) != null) {
-        return;
+  private static synchronized void start(String options, Instrumentation instrumentation) {
+    boolean runs = System.getProperty(MARK) != null;
+    if (DETACH.equals(options)) {
+      // Another copy of this class may have set the mark, which only that one ends.
+      if (runs && isInBoot) {
+        Parts.end();
+        System.clearProperty(MARK);
       }
-      System.setProperty(MARK, "1");
+      return;
     }
+    if (runs) {
+      return;
+    }
+    System.setProperty(MARK, "1");
     try {
-      File boot = bootJar();
-      try {
-        instrumentation.appendToBootstrapClassLoaderSearch(new JarFile(boot));
-      } finally {
-        // The virtual machine has it open.
-        boot.delete();
+      if (!isInBoot) {
+        File boot = bootJar();
+        try {
+          instrumentation.appendToBootstrapClassLoaderSearch(new JarFile(boot));
+        } finally {
+          // The virtual machine has it open.
+          boot.delete();
+        }
+        isInBoot = true;
       }
       Parts.start(options, instrumentation);
     } catch (Throwable failure) {
@@ -95,6 +109,10 @@ public final class Agent {
 
   /** Apart, because it needs the boot loader to have the classes. */
   private static final class Parts {
+    /** What has changed classes; null if nothing has. */
+    private static Weaver weaver;
+    private static boolean followsTasks;
+
     private static void start(String options, Instrumentation instrumentation) {
       Settings.read(options);
       if (!"off".equals(Settings.get("spans", "on"))) {
@@ -112,7 +130,8 @@ public final class Agent {
 
     private static void recordSpans(Instrumentation instrumentation) {
       try {
-        new Weaver(instrumentation).begin();
+        weaver = new Weaver(instrumentation);
+        weaver.begin();
         Sender.start();
       } catch (Throwable failure) {
         Log.say("no spans are recorded: " + failure);
@@ -128,9 +147,27 @@ public final class Agent {
       try {
         Class<?> helper = Class.forName("io.spanwise.helper.Helper", true, null);
         helper.getMethod("start", Instrumentation.class).invoke(null, instrumentation);
+        followsTasks = true;
       } catch (Throwable failure) {
         Throwable cause = failure.getCause() == null ? failure : failure.getCause();
         Log.say("work that is handed to other threads is not followed: " + cause);
+      }
+    }
+
+    /** Records nothing any more, and gives classes their own code back. */
+    private static void end() {
+      Sender.stop();
+      if (weaver != null) {
+        weaver.end();
+        weaver = null;
+      }
+      if (followsTasks) {
+        followsTasks = false;
+        try {
+          Class.forName("io.spanwise.helper.Helper", true, null).getMethod("stop").invoke(null);
+        } catch (ReflectiveOperationException failure) {
+          throw new IllegalStateException("work that is handed over is still followed", failure);
+        }
       }
     }
 

@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
 import net.bytebuddy.agent.builder.AgentBuilder;
+import net.bytebuddy.agent.builder.ResettableClassFileTransformer;
 import net.bytebuddy.asm.Advice;
 import net.bytebuddy.description.method.MethodDescription;
 import net.bytebuddy.description.type.TypeDescription;
@@ -23,6 +24,8 @@ final class Weaver {
   private final Instrumentation instrumentation;
   /** Whether a loader finds the primitives. Some (OSGi) hide them. */
   private final Map<ClassLoader, Boolean> sees = new WeakHashMap<>();
+
+  private ResettableClassFileTransformer woven;
 
   Weaver(Instrumentation instrumentation) {
     this.instrumentation = instrumentation;
@@ -49,9 +52,20 @@ final class Weaver {
           .type((type, loader, module, loaded, domain) -> hook.type.matches(type) && canSee(loader, type))
           .transform((made, type, loader, module, domain) -> weave(hook, failures, made, type, loader, module, domain));
     }
-    builder.installOn(instrumentation);
+    woven = builder.installOn(instrumentation);
     if (!Probe.isWoven()) {
       Log.say("weaving does not work in this virtual machine: no spans will come");
+    }
+  }
+
+  /** All classes get their own code back. Methods that run finish as they began. */
+  void end() {
+    boolean isReset = woven.reset(
+        instrumentation,
+        AgentBuilder.RedefinitionStrategy.RETRANSFORMATION,
+        AgentBuilder.RedefinitionStrategy.BatchAllocator.ForFixedSize.ofSize(16));
+    if (!isReset) {
+      throw new IllegalStateException("the hooks are removed already");
     }
   }
 
