@@ -20,8 +20,6 @@ import org.junit.jupiter.api.Test;
 
 /** Calls of Dubbo by its own protocol and by Triple, which is gRPC's. */
 class DubboTest {
-  private static final Receiver RECEIVER = Receiver.ONE;
-
   public interface Stock {
     String first(String item);
 
@@ -90,6 +88,7 @@ class DubboTest {
    */
   @BeforeAll
   static void run() throws Exception {
+    assertTrue(Receiver.ONE.all().isEmpty());
     String path = Arrays.stream(System.getProperty("java.class.path").split(":"))
         .filter(each -> !each.contains("/org/springframework/")).collect(Collectors.joining(":"));
     Process process = new ProcessBuilder(
@@ -97,6 +96,8 @@ class DubboTest {
         "-javaagent:" + System.getProperty("agent") + "=endpoint=http://127.0.0.1:"
             + System.getProperty("receiver") + ",service=dubbo",
         "-Ddubbo.application.logger=slf4j", "-Djava.net.preferIPv4Stack=true",
+        // Old versions define classes in a way of old Java.
+        "--add-opens", "java.base/java.lang=ALL-UNNAMED",
         "-cp", path, DubboTest.class.getName())
         .redirectError(ProcessBuilder.Redirect.INHERIT).start();
     List<String> said = process.inputReader().lines().filter(line -> line.startsWith("said ")).toList();
@@ -146,23 +147,23 @@ class DubboTest {
   }
 
   private static Receiver.Span call(String method) throws InterruptedException {
-    return RECEIVER.await(span -> span.component() == 6 && (Stock.class.getName() + "/" + method).equals(span.target()));
+    return Receiver.ONE.await(span -> span.component() == 6 && (Stock.class.getName() + "/" + method).equals(span.target()));
   }
 
   private static Receiver.Span performed(Receiver.Span call) throws InterruptedException {
-    return RECEIVER.await(span -> span.component() == 7 && span.parent() == call.id());
+    return Receiver.ONE.await(span -> span.component() == 7 && span.parent() == call.id());
   }
 
   @Test
   void everyLinkOfManyCallsAtOnceIsRight() throws Exception {
-    RECEIVER.awaitQuiet();
+    Receiver.ONE.awaitQuiet();
     int trees = 0;
-    for (Receiver.Span root : RECEIVER.all()) {
+    for (Receiver.Span root : Receiver.ONE.all()) {
       if (root.component() == 6 && (Stock.class.getName() + "/first").equals(root.target())) {
         trees++;
         assertEquals("apache_dubbo", root.name());
         var first = performed(root);
-        var inner = RECEIVER.await(span -> span.component() == 6 && span.parent() == first.id());
+        var inner = Receiver.ONE.await(span -> span.component() == 6 && span.parent() == first.id());
         assertEquals(Depot.class.getName() + "/count", inner.target());
         assertEquals(root.trace(), performed(inner).trace());
       }
