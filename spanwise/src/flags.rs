@@ -242,6 +242,14 @@ pub(crate) enum JavaCommand {
         #[arg(value_name = "PID")]
         process: u32,
     },
+    /// Take the helper out of a running virtual machine
+    ///
+    /// All classes get their own code back. Requests go on.
+    Detach {
+        /// Its process id
+        #[arg(value_name = "PID")]
+        process: u32,
+    },
 }
 
 /// Flags of all commands that query a running server.

@@ -57,6 +57,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Config(flags) => terminal::print(&config::show(&flags.run.load()?, flags.json)),
         Command::Java(JavaCommand::Helper) => java::helper(),
         Command::Java(JavaCommand::Attach { process }) => java::attach(process),
+        Command::Java(JavaCommand::Detach { process }) => java::detach(process),
         Command::Import(flags) => import::run(&flags),
         Command::Replay(flags) => replay::run(flags),
         Command::Native(NativeCommand::Filter(flags)) => replay::filter(&flags),

@@ -55,8 +55,25 @@ impl Target {
     }
 }
 
-/// Loads an agent from this JAR into a virtual machine.
-pub(super) fn load(process: u32, jar: &[u8]) -> Result<(), Failure> {
+/// What a virtual machine is asked for.
+enum Request {
+    /// To load an agent from this JAR, with these options.
+    Load { jar: Vec<u8>, options: &'static str },
+    /// To tell its system properties.
+    Properties,
+}
+
+/// Loads an agent from this JAR into a virtual machine, or tells a loaded one these options.
+pub(super) fn load(process: u32, jar: &[u8], options: &'static str) -> Result<(), Failure> {
+    send(process, Request::Load { jar: jar.to_vec(), options }).map(|_| ())
+}
+
+/// The system properties of a virtual machine, one a line.
+pub(super) fn properties(process: u32) -> Result<String, Failure> {
+    send(process, Request::Properties)
+}
+
+fn send(process: u32, request: Request) -> Result<String, Failure> {
     let gone = |error: std::io::Error| match error.kind() {
         ErrorKind::NotFound => Failure::cannot(format_args!("there is no process {process}")),
         _ => Failure::cannot(format_args!(
@@ -76,31 +93,41 @@ pub(super) fn load(process: u32, jar: &[u8]) -> Result<(), Failure> {
         .custom_flags(O_DIRECTORY)
         .open(Path::new("/proc").join(process.to_string()).join("root").join("tmp"))
         .map_err(gone)?;
-    let jar = jar.to_vec();
     // Changes of a thread's credentials affect only that thread.
-    let asking = std::thread::spawn(move || ask(process, &target, &temporary, &jar));
+    let asking = std::thread::spawn(move || ask(process, &target, &temporary, &request));
     asking.join().unwrap_or_else(|_| Err(Failure::cannot("the thread that asks has failed")))
 }
 
-fn ask(process: u32, target: &Target, temporary: &File, jar: &[u8]) -> Result<(), Failure> {
+fn ask(
+    process: u32,
+    target: &Target,
+    temporary: &File,
+    wanted: &Request,
+) -> Result<String, Failure> {
     become_user(target).map_err(|error| {
         Failure::cannot(format_args!("cannot become the user of process {process}: {error}"))
     })?;
     // By descriptor, because the process's directories are not accessible as another user.
     let place = PathBuf::from(format!("/proc/thread-self/fd/{}", temporary.as_raw_fd()));
     let mut stream = listen(process, target, &place)?;
-    let name = format!(".spanwise-java-helper-{}-{}.jar", std::process::id(), target.inner);
-    let path = place.join(&name);
     let cannot = |what: &str, error: std::io::Error| {
         Failure::cannot(format_args!("cannot {what} process {process}: {error}"))
     };
+    let Request::Load { jar, options } = wanted else {
+        return request(&mut stream, "1\0properties\0\0\0\0").map_err(|error| cannot("ask", error));
+    };
+    let name = format!(".spanwise-java-helper-{}-{}.jar", std::process::id(), target.inner);
+    let path = place.join(&name);
     write_new(&path, jar).map_err(|error| cannot("write the helper to the /tmp of", error))?;
-    let answer = request(&mut stream, &format!("/tmp/{name}"));
+    let options = if options.is_empty() { String::new() } else { format!("={options}") };
+    let answer =
+        request(&mut stream, &format!("1\0load\0instrument\0false\0/tmp/{name}{options}\0"));
     // The virtual machine keeps the file open.
     let removed = std::fs::remove_file(&path);
     let answer = answer.map_err(|error| cannot("ask", error))?;
     judge(process, &answer)?;
-    removed.map_err(|error| cannot("remove the helper from the /tmp of", error))
+    removed.map_err(|error| cannot("remove the helper from the /tmp of", error))?;
+    Ok(answer)
 }
 
 fn become_user(target: &Target) -> rustix::io::Result<()> {
@@ -158,12 +185,12 @@ fn listen(process: u32, target: &Target, place: &Path) -> Result<UnixStream, Fai
     })
 }
 
-fn request(stream: &mut UnixStream, jar: &str) -> std::io::Result<String> {
+fn request(stream: &mut UnixStream, texts: &str) -> std::io::Result<String> {
     stream.set_read_timeout(Some(ANSWERS_WITHIN))?;
-    stream.write_all(format!("1\0load\0instrument\0false\0{jar}\0").as_bytes())?;
-    let mut answer = String::new();
-    stream.take(MOST_ANSWER_BYTES).read_to_string(&mut answer)?;
-    Ok(answer)
+    stream.write_all(texts.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(MOST_ANSWER_BYTES).read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 /// The first line is 0 if the request was understood. The result follows.

@@ -114,6 +114,16 @@ fn a_virtual_machine_that_runs_takes_the_helper_once_and_goes_on() {
         let again = run(here.path(), &attach);
         assert!(text(&again.stdout).contains("has the helper already"), "{again:?}");
         assert_eq!(jvm.ask("two"), "done two");
+        let detach = ["java", "detach", &process.to_string()];
+        for says in ["does not have the helper any more", "does not have the helper\n"] {
+            let output = run(here.path(), &detach);
+            assert!(output.status.success(), "{java:?} {user}: {}", text(&output.stderr));
+            assert!(text(&output.stdout).contains(says), "{output:?}");
+            assert_eq!(jvm.ask("three"), "done three");
+        }
+        let output = run(here.path(), &attach);
+        assert!(text(&output.stdout).contains("has the helper now"), "{output:?}");
+        assert_eq!(jvm.ask("four"), "done four");
     }
 }
 

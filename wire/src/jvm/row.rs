@@ -91,7 +91,9 @@ impl JvmSpan<'_> {
                 put("http.request.method", text(name));
                 put("url.path", target);
                 put("http.response.status_code", status);
-                joined(name, self.target)
+                let route = self.peer.filter(|_| self.component == Component::HttpServer);
+                put("http.route", route.and_then(text));
+                joined(name, route.or(self.target))
             }
             Component::Database | Component::Cache => {
                 let (system, rest) = split_system(self.peer.unwrap_or_default());
@@ -108,7 +110,12 @@ impl JvmSpan<'_> {
             }
             Component::RpcClient | Component::RpcServer => {
                 put("rpc.system", text(name));
-                put("rpc.method", target);
+                let (service, method) = match self.target.and_then(|it| it.rsplit_once('/')) {
+                    Some((service, method)) => (text(service), text(method)),
+                    None => (None, target),
+                };
+                put("rpc.service", service);
+                put("rpc.method", method);
                 let key = if name == "grpc" { "rpc.grpc.status_code" } else { "rpc.status_code" };
                 put(key, status);
                 self.target.unwrap_or(name).to_owned()

@@ -147,6 +147,29 @@ fn messages_say_what_is_known_of_them() {
 }
 
 #[test]
+fn routes_and_services_are_told() {
+    let texts = ["GET", "/owners/7", "/owners/{id}", "grpc", "shop.Cart/Add", "cart:50051"];
+    let mut server = vec![1, flags::STATUS, 1, 2, 3, 200, 1, 0];
+    server.extend_from_slice(&[1; 8]);
+    server.extend_from_slice(&[0, 0]);
+    let mut call = vec![6, flags::FAILED | flags::STATUS, 4, 5, 6, 0, 14, 0];
+    call.extend_from_slice(&[2; 8]);
+    call.extend_from_slice(&[0, 0]);
+    let rows = decode(&batch(&texts, 2, &[server, call].concat()), &Limits::default()).unwrap();
+    let rows = rows_of(rows.decoded);
+    let attribute = |row: &Span, key: &str| {
+        row.attributes.iter().find(|(it, _)| it == key).map(|(_, value)| value.clone())
+    };
+    assert_eq!(rows[0].operation, "GET /owners/{id}");
+    assert_eq!(attribute(&rows[0], "http.route"), Some("/owners/{id}".into()));
+    assert_eq!(attribute(&rows[0], "url.path"), Some("/owners/7".into()));
+    assert_eq!(rows[1].operation, "shop.Cart/Add");
+    assert_eq!(attribute(&rows[1], "rpc.service"), Some("shop.Cart".into()));
+    assert_eq!(attribute(&rows[1], "rpc.method"), Some("Add".into()));
+    assert_eq!(rows[1].flow.server_address.as_deref(), Some("cart"));
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     let said = |bytes: &[u8]| decode(bytes, &Limits::default()).unwrap_err().to_string();
     assert!(said(b"").contains("ends too early"));

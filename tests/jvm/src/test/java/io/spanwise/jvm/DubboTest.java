@@ -77,6 +77,7 @@ class DubboTest {
     config.setInterface(type);
     config.setUrl(protocol + "://127.0.0.1:" + port + "/" + type.getName());
     config.setScope("remote");
+    config.setCheck(false);
     config.setTimeout(5_000);
     config.setRetries(0);
     return config.get();
