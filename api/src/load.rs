@@ -36,8 +36,8 @@ pub struct TimeShare {
     pub caller: Option<OperationName>,
     /// Calls.
     pub calls: u64,
-    /// The share, from 0 to 1, of the time of all runs that is this operation's own time on the
-    /// critical path.
+    /// The share, from 0 to 1, of the time of its entrance's runs that is this operation's own time
+    /// on the critical path.
     pub critical_share: f64,
     /// The entrance of the runs.
     pub entrance: OperationName,
@@ -63,7 +63,7 @@ pub struct RepeatedCalls {
     pub example_trace: String,
     /// The most of one caller.
     pub most: u64,
-    /// The share, from 0 to 1, of the time of all runs that these calls took.
+    /// The share, from 0 to 1, of the time of its entrance's runs that these calls took.
     pub share: f64,
 }
 
@@ -87,7 +87,7 @@ pub struct RetriedCalls {
     pub most: u64,
     /// How often another attempt did not fail.
     pub rescued: u64,
-    /// The share, from 0 to 1, of the time of all runs until the next attempts.
+    /// The share, from 0 to 1, of the time of its entrance's runs until the next attempts.
     pub share: f64,
 }
 
@@ -126,8 +126,8 @@ pub struct SequentialCalls {
     pub proven: bool,
     /// How often they ran in the less frequent order.
     pub reversed: u64,
-    /// The share, from 0 to 1, of the time of all runs that running them at the same time would
-    /// save at most.
+    /// The share, from 0 to 1, of the time of its entrance's runs that running them at the same
+    /// time would save at most.
     pub saved_share: f64,
     /// The other call.
     pub second: OperationName,

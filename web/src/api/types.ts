@@ -874,7 +874,7 @@ export interface RepeatedCalls {
   example_trace: string;
   /** The most of one caller. */
   most: number;
-  /** The share, from 0 to 1, of the time of all runs that these calls took. */
+  /** The share, from 0 to 1, of the time of its entrance's runs that these calls took. */
   share: number;
 }
 
@@ -918,7 +918,7 @@ export interface RetriedCalls {
   most: number;
   /** How often another attempt did not fail. */
   rescued: number;
-  /** The share, from 0 to 1, of the time of all runs until the next attempts. */
+  /** The share, from 0 to 1, of the time of its entrance's runs until the next attempts. */
   share: number;
 }
 
@@ -1019,8 +1019,8 @@ export interface SequentialCalls {
   /** How often they ran in the less frequent order. */
   reversed: number;
   /**
-   * The share, from 0 to 1, of the time of all runs that running them at the same time would
-   * save at most.
+   * The share, from 0 to 1, of the time of its entrance's runs that running them at the same
+   * time would save at most.
    */
   saved_share: number;
   /** The other call. */
@@ -1352,8 +1352,8 @@ export interface TimeShare {
   /** Calls. */
   calls: number;
   /**
-   * The share, from 0 to 1, of the time of all runs that is this operation's own time on the
-   * critical path.
+   * The share, from 0 to 1, of the time of its entrance's runs that is this operation's own time
+   * on the critical path.
    */
   critical_share: number;
   /** The entrance of the runs. */
