@@ -8,6 +8,7 @@ screenshots to tests/e2e/out/screenshots.
 
 import argparse
 import json
+import os
 import secrets
 import subprocess
 import sys
@@ -69,9 +70,11 @@ def main():
                     if status != 200:
                         raise SystemExit(f"the large trace was refused: {status} {said[:200]}")
                 spanwise.wait_quiet()
+                receiver = f"http://127.0.0.1:{spanwise.otlp}"
                 result = subprocess.run(
                     ["node", str(ROOT / "web" / "test" / "browser.mjs"),
-                     f"http://127.0.0.1:{spanwise.http}", str(options.out)], check=False)
+                     f"http://127.0.0.1:{spanwise.http}", str(options.out)], check=False,
+                    env={**os.environ, "OTLP": receiver})
         finally:
             spanwise.stop()
     sys.exit(result.returncode)

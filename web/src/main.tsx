@@ -6,6 +6,7 @@ import "uplot/dist/uPlot.min.css";
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/shell.css";
+import "./styles/analysis.css";
 import { ApiError } from "./api/client";
 import { App } from "./app/App";
 import { startRouter } from "./app/router";

@@ -9,6 +9,7 @@
  * parts to run, such as `trace,map` (search always runs). Saves screenshots, prints `N passed, N
  * failed`, and exits with 1 if a check failed.
  */
+import { analysisChecks } from "./browser/analysis.mjs";
 import { chainsChecks } from "./browser/chains.mjs";
 import { looksChecks } from "./browser/looks.mjs";
 import { mapChecks } from "./browser/map.mjs";
@@ -33,6 +34,7 @@ for (const [name, checks] of [
   ["views", viewsChecks],
   ["map", mapChecks],
   ["chains", chainsChecks],
+  ["analysis", analysisChecks],
   ["status", statusChecks],
   ["looks", looksChecks],
 ]) {

@@ -15,12 +15,29 @@ struct Assets;
 
 const INDEX: &str = "index.html";
 
-/// Whether the UI has a page with this path (`web/src/pages/*/index.tsx`).
+/// Paths of pages (`web/src/pages/*/index.tsx`).
+const PAGES: &[&str] = &[
+    "",
+    "bottlenecks",
+    "capacity",
+    "causes",
+    "chains",
+    "dependencies",
+    "entrances",
+    "live",
+    "map",
+    "search",
+    "sources",
+    "status",
+];
+/// Folders of pages, with a page for each name.
+const FOLDERS: &[&str] = &["trace/", "service/", "chains/"];
+
+/// Whether the UI has a page with this path.
 fn is_page(path: &str) -> bool {
-    let named = ["trace/", "service/", "chains/"];
-    match named.iter().find_map(|folder| path.strip_prefix(folder)) {
+    match FOLDERS.iter().find_map(|folder| path.strip_prefix(folder)) {
         Some(name) => !name.is_empty() && !name.contains('/'),
-        None => matches!(path, "" | "search" | "map" | "status" | "chains" | "causes"),
+        None => PAGES.contains(&path),
     }
 }
 
@@ -84,13 +101,15 @@ mod tests {
         let folders = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let pages = folders.map(|page| fs::read_to_string(page.join("index.tsx")).unwrap());
         let in_menu = |page: String| {
-            let path = page.split("menu: [\"/").nth(1)?.split('"').next()?;
-            Some(path.to_owned())
+            let entries = page.split("menu: [\"/").skip(1);
+            entries.filter_map(|entry| Some(entry.split('"').next()?.to_owned())).collect::<Vec<_>>()
         };
-        let pages: Vec<String> = pages.filter_map(in_menu).collect();
-        assert!(pages.len() >= 3 && pages.iter().any(|page| page == "status"), "{pages:?}");
-        for page in pages {
-            assert!(is_page(&page), "/{page}");
+        let pages: Vec<String> = pages.flat_map(in_menu).collect();
+        for page in &pages {
+            assert!(is_page(page), "/{page}");
+        }
+        for page in PAGES {
+            assert!(pages.iter().any(|one| one == page), "/{page} is in no menu");
         }
         assert!(is_page("service/cart%2Fv2") && !is_page("service/"));
         assert!(is_page("trace/abc") && !is_page("trace/") && !is_page("v1/traces"));

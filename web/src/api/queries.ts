@@ -1,20 +1,25 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { cameBack } from "../app/router";
 import { get } from "./client";
+import type { Parameters } from "./client";
 import { joined, PAGE, pageAfter, pageBefore } from "./pages";
 import type { PageAsked } from "./pages";
 import type {
   AttributeKeys,
   AttributeValues,
+  Bottlenecks,
   Causes,
   Capacity,
   ChainList,
   ChainPage,
+  Dependencies,
+  Entrances,
   Graph,
   Operations,
   SearchAnswer,
   Services,
   Sort,
+  Sources,
   Status,
   TracePage,
 } from "./types";
@@ -131,30 +136,54 @@ export const useCauses = (start: string | null, end: string | null, service: str
     staleTime: 60_000,
   });
 
-export const useChains = (start: string, end: string) =>
-  useQuery({
-    queryKey: ["chains", start, end],
-    queryFn: ({ signal }) => get<ChainList>("chains", { start, end }, signal),
-    placeholderData: keepPreviousData,
-    staleTime: 15_000,
-  });
+/** What a question about many traces is asked for. */
+interface Asked {
+  start: string;
+  end: string;
+}
 
-export const useChain = (id: string, start: string, end: string) =>
-  useQuery({
-    queryKey: ["chain", id, start, end],
-    queryFn: ({ signal }) => get<ChainPage>(`chains/${id}`, { start, end }, signal),
-    placeholderData: keepPreviousData,
-    staleTime: 15_000,
-  });
+/** Such questions read many spans: an answer is used again for a while. */
+const READ_MILLISECONDS = 30_000;
 
-export const useCapacity = (start: string, end: string, scale: string[]) =>
-  useQuery({
-    queryKey: ["capacity", start, end, scale],
-    queryFn: ({ signal }) => get<Capacity>("capacity", { start, end, scale }, signal),
-    enabled: scale.length > 0,
+function useRuns<T>(path: string, range: Asked, more: Parameters, enabled = true) {
+  const parameters = { ...more, start: range.start, end: range.end };
+  return useQuery({
+    queryKey: ["runs", path, parameters],
+    queryFn: ({ signal }) => get<T>(path, parameters, signal),
+    enabled,
     placeholderData: keepPreviousData,
-    staleTime: 15_000,
+    staleTime: READ_MILLISECONDS,
   });
+}
+
+/** The most entries of a list that a page asks for. */
+const MOST_LISTED = 500;
+
+export const useChains = (range: Asked, service = "", entrance = "") =>
+  useRuns<ChainList>("chains", range, { service, entrance });
+
+export const useChain = (id: string, range: Asked) => useRuns<ChainPage>(`chains/${id}`, range, {});
+
+export const useDependencies = (range: Asked, service: string) =>
+  useRuns<Dependencies>("depends", range, { service, limit: MOST_LISTED });
+
+export const useEntrances = (range: Asked) =>
+  useRuns<Entrances>("entrances", range, { limit: MOST_LISTED });
+
+/** Who calls a service, and whom it calls. Without a service, nothing is asked. */
+export const useSources = (range: Asked, service: string, operation: string, depth: string) =>
+  useRuns<Sources>(
+    "sources",
+    range,
+    { service, operation, depth, limit: MOST_LISTED },
+    service !== "",
+  );
+
+export const useBottlenecks = (range: Asked, entrance: string) =>
+  useRuns<Bottlenecks>("bottlenecks", range, { entrance, limit: MOST_LISTED });
+
+export const useCapacity = (range: Asked, scale: string[]) =>
+  useRuns<Capacity>("capacity", range, { scale, limit: MOST_LISTED });
 
 export const useStatus = () =>
   useQuery({

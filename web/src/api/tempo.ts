@@ -9,7 +9,7 @@ interface TempoValue {
   boolValue?: boolean;
 }
 
-interface TempoLabel {
+export interface TempoLabel {
   key: string;
   value: TempoValue;
 }
@@ -28,13 +28,22 @@ export interface TempoMetrics {
   message?: string;
 }
 
+/** A span that a search selected, with the attributes that the query asks for. */
+export interface TempoSpan {
+  spanID: string;
+  name?: string;
+  startTimeUnixNano?: string;
+  durationNanos?: string;
+  attributes?: TempoLabel[];
+}
+
 export interface TempoTrace {
   traceID: string;
   rootServiceName?: string;
   rootTraceName?: string;
   startTimeUnixNano?: string;
   durationMs?: number;
-  spanSets?: { spans?: { spanID: string; name?: string }[]; matched?: number }[];
+  spanSets?: { spans?: TempoSpan[]; matched?: number }[];
   serviceStats?: Record<string, { spanCount?: number; errorCount?: number }>;
 }
 

@@ -34,8 +34,10 @@ export function Commands() {
   }, [open]);
   const id = idIn(typed);
   const all: Command[] = [
-    ...PAGES.flatMap(({ menu }): Command[] =>
-      menu ? [{ name: menu[1], note: "page", to: menu[0] }] : [],
+    ...PAGES.flatMap(({ menu, analysis }): Command[] =>
+      menu
+        ? [{ name: menu[1], note: analysis === undefined ? "page" : "analysis", to: menu[0] }]
+        : [],
     ),
     { name: "View a file of spans", note: "action", to: "/trace/file" },
     { name: "Search with TraceQL", note: "action", to: "/search?q=%7B+%7D" },

@@ -1,5 +1,6 @@
 import { useRef, useState } from "react";
 import { useStatus } from "../api/queries";
+import { AnalysisMenu } from "./AnalysisMenu";
 import { Help } from "./Help";
 import { Logo } from "./Logo";
 import { Link, navigate, usePlace } from "./router";
@@ -37,11 +38,20 @@ export function TopBar() {
         Spanwise
       </Link>
       <nav aria-label="Pages">
-        {PAGES.flatMap((page) => (page.menu ? [page.menu] : [])).map(([to, name]) => (
-          <Link key={to} to={to} aria-current={isCurrent(to, path) ? "page" : undefined}>
-            {name}
-          </Link>
-        ))}
+        {PAGES.flatMap((page, at) => {
+          if (!page.menu) return [];
+          // One entry for all analyses, where the first of them is.
+          if (page.analysis !== undefined) {
+            const first = PAGES.findIndex((one) => one.analysis !== undefined);
+            return at === first ? [<AnalysisMenu key="analysis" path={path} />] : [];
+          }
+          const [to, name] = page.menu;
+          return [
+            <Link key={to} to={to} aria-current={isCurrent(to, path) ? "page" : undefined}>
+              {name}
+            </Link>,
+          ];
+        })}
       </nav>
       <form
         className="jump"

@@ -4,8 +4,14 @@ import { overviewPage } from "../pages/overview";
 import { searchPage } from "../pages/search";
 import { tracePage } from "../pages/trace";
 import { mapPage } from "../pages/map";
+import { livePage } from "../pages/live";
 import { causePage } from "../pages/cause";
 import { chainPage, chainsPage } from "../pages/chains";
+import { dependenciesPage } from "../pages/dependencies";
+import { entrancesPage } from "../pages/entrances";
+import { sourcesPage } from "../pages/sources";
+import { bottlenecksPage } from "../pages/bottlenecks";
+import { capacityPage } from "../pages/capacity";
 import { servicePage } from "../pages/service";
 import { statusPage } from "../pages/status";
 
@@ -17,6 +23,8 @@ export interface Page {
   title: string;
   /** The entry in the menu: its target and its name. */
   menu?: readonly [to: string, name: string];
+  /** When to use it. A page that has this is in the menu of analyses. */
+  analysis?: string;
   show: (match: RegExpExecArray) => ReactNode;
 }
 
@@ -25,9 +33,15 @@ export const PAGES: readonly Page[] = [
   searchPage,
   tracePage,
   mapPage,
+  livePage,
   causePage,
+  bottlenecksPage,
   chainsPage,
   chainPage,
+  dependenciesPage,
+  entrancesPage,
+  sourcesPage,
+  capacityPage,
   servicePage,
   statusPage,
 ];

@@ -10,7 +10,7 @@ import { Blank, Failure } from "../../parts/Blank";
 import { Service } from "../../parts/Service";
 import { usePageRange, withRange } from "../../parts/range";
 import { Examples } from "./ChainsPage";
-import { Head, Observed } from "./Head";
+import { Head, Observed } from "../../parts/AnalysisHead";
 
 /** The deepest level that is indented. */
 const DEEPEST_INDENT = 20;
@@ -19,7 +19,7 @@ const DEEPEST_INDENT = 20;
 export function ChainPage({ id }: { id: string }) {
   const { entry } = usePlace();
   const range = usePageRange();
-  const answer = useChain(id, range.start, range.end);
+  const answer = useChain(id, range);
   const page = useRef<HTMLElement>(null);
   useScroll(page, entry, "chain", answer.data !== undefined);
   const chain = answer.data?.chain;

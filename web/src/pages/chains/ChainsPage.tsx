@@ -1,41 +1,52 @@
-import { useRef } from "react";
 import { useChains } from "../../api/queries";
 import type { ChainSummary } from "../../api/types";
 import { Link, usePlace } from "../../app/router";
-import { useScroll } from "../../app/visit";
 import { formatDuration, nano } from "../../model/duration";
 import { formatCount, formatRate, formatShare, plural } from "../../model/number";
-import { Blank, Failure } from "../../parts/Blank";
+import { AnalysisPage } from "../../parts/AnalysisPage";
+import { Blank } from "../../parts/Blank";
+import { Only } from "../../parts/Only";
 import { Service } from "../../parts/Service";
 import { usePageRange, withRange } from "../../parts/range";
 import type { PageRange } from "../../parts/range";
-import { CapacityBox } from "./CapacityBox";
-import { Head, Observed } from "./Head";
 
-/** Chains: traces of one shape, and what more of them would cause. */
-export function ChainsPage() {
-  const { entry } = usePlace();
+/** Chains: traces of one shape. */
+export function ChainsPage({ when }: { when: string }) {
+  const { params } = usePlace();
   const range = usePageRange();
-  const answer = useChains(range.start, range.end);
-  const page = useRef<HTMLElement>(null);
-  useScroll(page, entry, "chains", answer.data !== undefined);
-  const list = answer.data;
+  const service = params.get("service") ?? "";
+  const entrance = params.get("entrance") ?? "";
+  const answer = useChains(range, service, entrance);
+  const only = service || entrance;
   return (
-    <main className="page" ref={page} tabIndex={-1} data-testid="chains-page">
-      <div className="overview">
-        <Head range={range}>
-          <h1>Chains</h1>
-        </Head>
-        {answer.error && <Failure error={answer.error} />}
-        {!list && !answer.error && <Blank title="Reading traces" busy />}
-        {list && list.chains.length === 0 && (
-          <Blank title="No whole trace in this time">
+    <AnalysisPage
+      title="Chains"
+      when={when}
+      testid="chains"
+      range={range}
+      answer={answer}
+      tools={
+        only && (
+          <>
+            {service && <Only what="through" value={service} param="service" />}
+            {entrance && <Only what="from" value={entrance} param="entrance" />}
+          </>
+        )
+      }
+    >
+      {(list) =>
+        list.chains.length === 0 ? (
+          <Blank title="No chain of this service in this time">
             <p>A longer range of time may have some.</p>
           </Blank>
-        )}
-        {list && list.chains.length > 0 && (
+        ) : (
           <section className="card" aria-labelledby="chains-title">
-            <h2 id="chains-title">Runs of one entrance with nearly the same calls</h2>
+            <h2 id="chains-title">
+              Runs of one entrance with nearly the same calls
+              <Link className="button tiny" to={withRange("/capacity", range)}>
+                What if there were more?
+              </Link>
+            </h2>
             <List chains={list.chains} range={range} />
             {list.total > list.chains.length && (
               <p className="folded quiet">
@@ -43,11 +54,9 @@ export function ChainsPage() {
               </p>
             )}
           </section>
-        )}
-        {list && list.chains.length > 0 && <CapacityBox range={range} />}
-        {list && <Observed observed={list.observed} warnings={list.warnings} />}
-      </div>
-    </main>
+        )
+      }
+    </AnalysisPage>
   );
 }
 

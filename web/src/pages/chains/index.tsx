@@ -3,11 +3,15 @@ import { ChainPage } from "./ChainPage";
 import { ChainsPage } from "./ChainsPage";
 import "./chains.css";
 
+const when =
+  "you want to know the usual ways of a request through the services, and what they cost.";
+
 export const chainsPage: Page = {
   path: /^\/chains$/,
   title: "Chains",
   menu: ["/chains", "Chains"],
-  show: () => <ChainsPage />,
+  analysis: when,
+  show: () => <ChainsPage when={when} />,
 };
 
 export const chainPage: Page = {

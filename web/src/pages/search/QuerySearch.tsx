@@ -13,7 +13,7 @@ import { DEFAULT_LIMIT } from "./question";
 import { Different } from "./Different";
 import { Groups } from "./Groups";
 import { Heat } from "./Heat";
-import { QueryBox } from "./QueryBox";
+import { QueryBox } from "../../parts/QueryBox";
 import { Results } from "./Results";
 
 /** The search in TraceQL: the query, durations over time, and the traces or groups. */

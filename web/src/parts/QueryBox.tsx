@@ -1,11 +1,11 @@
 import { useId, useRef, useState } from "react";
-import { useTraceQlNames, useTraceQlValues } from "../../api/traceql";
-import { useShortcuts } from "../../app/shortcuts";
-import type { Steps } from "../../model/series";
-import { completing, literal, pointed } from "../../model/traceql";
-import type { Fault } from "../../model/traceql";
-import { Choices } from "../../parts/Choices";
-import type { Choice } from "../../parts/Choices";
+import { useTraceQlNames, useTraceQlValues } from "../api/traceql";
+import { useShortcuts } from "../app/shortcuts";
+import type { Steps } from "../model/series";
+import { completing, literal, pointed } from "../model/traceql";
+import type { Fault } from "../model/traceql";
+import { Choices } from "./Choices";
+import type { Choice } from "./Choices";
 
 const MOST_OFFERED = 30;
 

@@ -1,14 +1,14 @@
 import type { ReactNode } from "react";
-import type { ObservedRuns } from "../../api/types";
-import { setParams } from "../../app/router";
-import { formatDuration } from "../../model/duration";
-import { formatCount, plural } from "../../model/number";
-import { DEFAULT_START } from "../../model/time";
-import { Prose } from "../../parts/Prose";
-import { TimeRange } from "../../parts/TimeRange";
-import type { PageRange } from "../../parts/range";
+import type { ObservedRuns } from "../api/types";
+import { setParams } from "../app/router";
+import { formatDuration } from "../model/duration";
+import { formatCount, plural } from "../model/number";
+import { DEFAULT_START } from "../model/time";
+import { Prose } from "./Prose";
+import { TimeRange } from "./TimeRange";
+import type { PageRange } from "./range";
 
-/** The head of a page about chains, with its range of time. */
+/** The head of a page that analyses a range of time. */
 export function Head(props: { range: PageRange; children: ReactNode }) {
   const { range } = props;
   return (
