@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Dependency, DependencyEdge } from "../api/types";
-import { ofVerdict, verdictCounts, verdictOf, verdictReason } from "./dependencies";
+import { byService, ofVerdict, verdictCounts, verdictOf, verdictReason } from "./dependencies";
 
 const edge = (verdict: Dependency, failures = 20): DependencyEdge => ({
   caller: { service: "a", operation: "GET /" },
@@ -37,4 +37,11 @@ test("a verdict says what it was concluded from, and unknown claims no confidenc
   expect(verdictReason(edge("unknown", 1).dependency)).toBe(
     "after 95% of 1 failure nothing followed",
   );
+});
+
+test("a service has what it needs and who needs it, the strong ones first", () => {
+  const { needs, neededBy } = byService([edge("unknown"), edge("weak"), edge("strong")], "a");
+  expect(needs.map((one) => one.called.service)).toEqual(["strong", "weak", "unknown"]);
+  expect(neededBy).toEqual([]);
+  expect(byService(all, "weak").neededBy).toHaveLength(1);
 });

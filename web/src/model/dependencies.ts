@@ -34,3 +34,20 @@ export const ofVerdict = (
   verdict: Dependency | null,
 ): readonly DependencyEdge[] =>
   verdict === null ? edges : edges.filter((edge) => edge.dependency.verdict === verdict);
+
+const RANK: Record<Dependency, number> = { strong: 0, weak: 1, unknown: 2 };
+
+/** What a service needs, and who needs it: strong ones first, then by calls. Its own calls are neither. */
+export function byService(edges: readonly DependencyEdge[], service: string) {
+  const sorted = [...edges].sort(
+    (a, b) => RANK[a.dependency.verdict] - RANK[b.dependency.verdict] || b.calls - a.calls,
+  );
+  return {
+    needs: sorted.filter(
+      (edge) => edge.caller.service === service && edge.called.service !== service,
+    ),
+    neededBy: sorted.filter(
+      (edge) => edge.called.service === service && edge.caller.service !== service,
+    ),
+  };
+}

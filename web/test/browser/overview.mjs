@@ -111,6 +111,21 @@ export async function overviewChecks(t) {
     await page.waitForSelector("[data-testid=operations] tr[data-operation]");
     await page.waitForSelector("[data-testid=errors]");
     await t.shot("service");
+    // Read from whole traces, and only when somebody looks.
+    await page.locator("[data-testid=when-seen]").scrollIntoViewIfNeeded();
+    await page.waitForSelector("[data-testid=chains-through] tr[data-chain]");
+    const { edges: strengths } = await t.api(
+      `depends?start=-1h&limit=500&service=${encodeURIComponent(name)}`,
+    );
+    const needed = strengths
+      .filter(({ caller, called }) => caller.service === name && called.service !== name)
+      .map(({ called }) => called.service);
+    const needs = await page.$$eval("[data-testid=needs] tr[data-verdict]", (rows) =>
+      rows.map((row) => row.dataset.other),
+    );
+    must(needs.length > 0 || needed.length === 0, "no dependency is shown");
+    for (const one of needs) must(needed.includes(one), `${one} is no dependency of ${name}`);
+    await t.shot("service-depends");
     await page.goBack();
     await page.waitForSelector("[data-testid=services]");
   });

@@ -13,7 +13,9 @@ import { Service } from "../../parts/Service";
 import { TimeChart } from "../../parts/TimeChart";
 import { TimeRange } from "../../parts/TimeRange";
 import { usePageRange, withRange } from "../../parts/range";
+import { WhenSeen } from "../../parts/WhenSeen";
 import { Calls } from "./Calls";
+import { ChainsThrough, Strengths } from "./Depends";
 import { Errors } from "./Errors";
 import { Operations } from "./Operations";
 
@@ -44,6 +46,9 @@ export function ServicePage({ name }: { name: string }) {
           </Link>
           <Link className="button" to={withRange("/map", range, { focus: name })}>
             On the map
+          </Link>
+          <Link className="button" to={withRange("/sources", range, { service: name })}>
+            Who calls it
           </Link>
           <Link className="button" to={withRange("/causes", range, { service: name })}>
             Find the cause
@@ -107,6 +112,10 @@ export function ServicePage({ name }: { name: string }) {
           {graph.data && <Calls graph={graph.data} name={name} side="callees" range={range} />}
         </div>
         {errors.data && <Errors service={name} groups={errors.data} range={range} />}
+        <WhenSeen label="Dependencies and chains are read when you scroll here.">
+          <Strengths service={name} range={range} />
+          <ChainsThrough service={name} range={range} />
+        </WhenSeen>
       </div>
     </main>
   );
