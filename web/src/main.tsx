@@ -10,6 +10,8 @@ import "./styles/analysis.css";
 import { ApiError } from "./api/client";
 import { App } from "./app/App";
 import { startRouter } from "./app/router";
+// Imported after the pages: on paper it overrides their styles.
+import "./styles/print.css";
 
 const client = new QueryClient({
   defaultOptions: {

@@ -26,9 +26,10 @@ const smallTargets = (page) =>
       const box = one.getBoundingClientRect();
       const hidden = box.width === 0 || one.closest("[aria-hidden=true]") || one.disabled;
       // A link within a sentence is as high as its line of text. A box of the flame graph is as
-      // wide as its span is long; the list of spans leads to the same spans (WCAG 2.2, 2.5.8).
+      // wide as its span is long, and one of the tree map as its time; the lists of spans and of
+      // operations lead to the same spans (WCAG 2.2, 2.5.8).
       const inline = getComputedStyle(one).display === "inline";
-      const drawn = one.closest("[data-testid=flame]") !== null;
+      const drawn = one.closest("[data-testid=flame], [data-testid=tree-map]") !== null;
       if (hidden || inline || drawn || (box.width >= least && box.height >= least)) return [];
       return [`${one.className || one.textContent} ${box.width}×${box.height}`];
     });
@@ -57,7 +58,9 @@ export async function looksChecks(t) {
     ["trace", `/trace/${t.best.id}`, "span"],
     ["flame", `/trace/${t.best.id}?view=flame`, "flame", "once"],
     ["operations", `/trace/${t.best.id}?view=operations`, "operation-table", "once"],
+    ["tree-map", `/trace/${t.best.id}?view=map`, "tree-map", "once"],
     ["path", `/trace/${t.best.id}?view=path`, "path-table", "once"],
+    ["hops", `/trace/${t.best.id}?view=hops`, "hops", "once"],
     [
       "compare",
       `/trace/${t.best.id}?view=compare&with=${failed.trace_id}`,

@@ -43,6 +43,73 @@ export async function viewsChecks(t) {
     );
   });
 
+  await t.check("the tree map has the own time of all operations, and leads to spans", async () => {
+    await t.open(`/trace/${t.best.id}?view=map`, "tree-map");
+    const boxes = await page.$$eval("[data-testid=tree-map] .box", (all) =>
+      all.map((one) => {
+        const { width, height } = one.getBoundingClientRect();
+        return [Number(one.dataset.share), width * height];
+      }),
+    );
+    const shares = boxes.reduce((sum, [share]) => sum + share, 0);
+    must(shares > 0.9 && shares < 1.001, `shares add up to ${shares}`);
+    const whole = boxes.reduce((sum, [, area]) => sum + area, 0);
+    for (const [share, area] of boxes) {
+      must(Math.abs(area / whole - share / shares) < 0.02, `${area / whole} of it for ${share}`);
+    }
+    await t.shot("tree-map");
+    await page.locator("[data-testid=tree-map] .box").first().click();
+    await page.waitForSelector("[data-testid=span]");
+    must(t.param("view") === null && t.param("q") !== null, page.url());
+  });
+
+  await t.check("hops have parts that add up to the call, in bars and in words", async () => {
+    await t.open(`/trace/${t.best.id}?view=hops`, "hops");
+    const hops = await page.$$eval("[data-testid=hops] li", (all) =>
+      all.map((one) => [
+        one.dataset.hop,
+        Number(one.dataset.total),
+        Number(one.dataset.sum),
+        one.querySelector("p").textContent,
+      ]),
+    );
+    must(hops.length > 0, "no hop");
+    const spans = new Map(trace.spans.map((span) => [span.span_id, span]));
+    for (const [id, total, sum, words] of hops) {
+      must(Number(spans.get(id).duration_nano) === total, `${id}: ${total}`);
+      must(sum === total, `${id}: parts are ${sum} of ${total}`);
+      must(/ in .+\.$/.test(words), `${id}: ${words}`);
+    }
+    await t.shot("hops");
+    await page.click("button:has-text('Longest first')");
+    await page.waitForURL((url) => url.searchParams.get("by") === "total");
+    const totals = await page.$$eval("[data-testid=hops] li", (all) =>
+      all.map((one) => Number(one.dataset.total)),
+    );
+    must(
+      totals.every((one, at) => at === 0 || one <= totals[at - 1]),
+      `not sorted: ${totals}`,
+    );
+    await page.locator("[data-testid=hops] .link").first().click();
+    await page.waitForSelector("[data-testid=details]");
+  });
+
+  await t.check("paper has every line of the trace, and no controls", async () => {
+    await t.open(`/trace/${t.best.id}`, "tree");
+    await page.emulateMedia({ media: "print", colorScheme: "dark" });
+    await page.waitForFunction(
+      () =>
+        document.querySelectorAll("[role=treeitem]").length ===
+        Number(document.querySelector("[data-testid=tree]").dataset.rows),
+    );
+    const hidden = await page.$eval(".topbar", (one) => getComputedStyle(one).display);
+    must(hidden === "none", "the menu is printed");
+    const ground = await page.$eval("body", (one) => getComputedStyle(one).backgroundColor);
+    must(ground === "rgb(255, 255, 255)", `the paper is ${ground}`);
+    await page.screenshot({ path: `${t.out}/print.png`, fullPage: true });
+    await page.emulateMedia({ media: "screen", colorScheme: "light" });
+  });
+
   await t.check("the critical path is explained, and drawn over the waterfall", async () => {
     await t.open(`/trace/${t.best.id}?view=path`, "path-table");
     const steps = Number(await page.getAttribute("[data-testid=path-table]", "data-steps"));

@@ -3,6 +3,7 @@ import type { Span } from "../../api/types";
 import { formatDuration, formatOffset, nano } from "../../model/duration";
 import { captureWords, explain } from "../../model/evidence";
 import type { Explanation } from "../../model/evidence";
+import { hopAt, inWords } from "../../model/hops";
 import { formatBytes, formatCount, formatShare, plural } from "../../model/number";
 import { isNameUnknown, outcome } from "../../model/outcome";
 import { formatMoment, milliseconds } from "../../model/time";
@@ -228,6 +229,7 @@ function Network(props: { tree: Tree; span: Span; parent: Span | null }) {
     client && server && (client === span || server === span)
       ? nano(client.duration_nano) - nano(server.duration_nano)
       : null;
+  const whole = client && (client === span || server === span) ? hopAt(tree, client) : null;
   const figures: [string, ReactNode][] = [];
   if (hop !== null && hop >= 0) figures.push(["Hop overhead", formatDuration(hop)]);
   if (span.connect_nano !== undefined) {
@@ -266,6 +268,7 @@ function Network(props: { tree: Tree; span: Span; parent: Span | null }) {
           <span className="cut">{endpoint(span.server_address, span.server_port)}</span>
         </div>
       )}
+      {whole && <p className="hop-words">{inWords(whole)}</p>}
       <div className="numbers">
         {figures.map(([name, value]) => (
           <Figure key={name} name={name}>

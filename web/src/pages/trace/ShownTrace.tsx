@@ -17,6 +17,7 @@ import { Blank } from "../../parts/Blank";
 import { Compare } from "./Compare";
 import { Details } from "./Details";
 import { Flame } from "./Flame";
+import { HopView } from "./HopView";
 import { Minimap } from "./Minimap";
 import { OperationTable } from "./OperationTable";
 import { PathView } from "./PathView";
@@ -35,6 +36,7 @@ import {
 } from "./state";
 import { TraceHead } from "./TraceHead";
 import { TraceTools } from "./TraceTools";
+import { TreeMap } from "./TreeMap";
 import { Views } from "./Views";
 import { Waterfall } from "./Waterfall";
 import { panned, zoomedBy } from "./zoom";
@@ -194,6 +196,10 @@ export function ShownTrace(props: {
           <OperationTable tree={tree} />
         ) : shown.view === "path" ? (
           <PathView tree={tree} segments={segments} />
+        ) : shown.view === "map" ? (
+          <TreeMap tree={tree} />
+        ) : shown.view === "hops" ? (
+          <HopView tree={tree} />
         ) : shown.view === "compare" ? (
           <Compare tree={tree} other={shown.other} />
         ) : (

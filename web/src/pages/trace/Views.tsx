@@ -5,7 +5,9 @@ const NAMES: Record<View, string> = {
   waterfall: "Waterfall",
   flame: "Flame graph",
   operations: "Operations",
+  map: "Tree map",
   path: "Critical path",
+  hops: "Hops",
   compare: "Compare",
 };
 

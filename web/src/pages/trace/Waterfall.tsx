@@ -1,10 +1,12 @@
-import { useVirtualizer } from "@tanstack/react-virtual";
+import { defaultRangeExtractor, useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { CSSProperties } from "react";
 import { recalled, remembered } from "../../app/store";
 import { found, useScroll } from "../../app/visit";
 import { formatDuration, ticks } from "../../model/duration";
+import { plural } from "../../model/number";
 import type { Row, Tree } from "../../model/tree";
+import { usePrinting } from "../../parts/usePrinting";
 import { Line, LINE_HEIGHT } from "./Line";
 import type { LineProps } from "./Line";
 import type { More } from "./More";
@@ -15,6 +17,8 @@ const KEY = "spanwise.tree-width";
 const INDENT = 15;
 /** The next page is loaded this many lines before the end. */
 const AHEAD = 200;
+/** Lines that are printed: about forty pages. */
+const MOST_PRINTED = 2000;
 
 export function Waterfall(props: {
   tree: Tree;
@@ -44,11 +48,17 @@ export function Waterfall(props: {
   const marks = ticks(from, to, Math.max(2, Math.floor((width - treeWidth) / 110)));
   const place = (mark: number) => `${((mark - from) / (to - from)) * 100}%`;
 
+  const printing = usePrinting();
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => box.current,
     estimateSize: () => LINE_HEIGHT,
     overscan: 20,
+    // Paper does not scroll: all lines are there, as far as that is sensible.
+    rangeExtractor: (range) =>
+      printing
+        ? Array.from({ length: Math.min(range.count, MOST_PRINTED) }, (_, line) => line)
+        : defaultRangeExtractor(range),
   });
   useEffect(() => {
     const observer = new ResizeObserver(([entry]) => setWidth(entry!.contentRect.width));
@@ -141,7 +151,15 @@ export function Waterfall(props: {
         data-testid="tree"
         data-rows={rows.length}
       >
-        <div className="rows" role="presentation" style={{ height: virtual.getTotalSize() }}>
+        <div
+          className="rows"
+          role="presentation"
+          style={{
+            height: printing
+              ? Math.min(rows.length, MOST_PRINTED) * LINE_HEIGHT
+              : virtual.getTotalSize(),
+          }}
+        >
           <div className="grid" aria-hidden="true">
             {marks.map((mark) => (
               <i key={mark} style={{ left: place(mark) }} />
@@ -170,6 +188,12 @@ export function Waterfall(props: {
           })}
         </div>
       </div>
+      {printing && rows.length > MOST_PRINTED && (
+        <p className="explained">
+          {plural(rows.length - MOST_PRINTED, "more line")} not printed: collapse or filter spans to
+          print others.
+        </p>
+      )}
     </>
   );
 }

@@ -23,7 +23,15 @@ export interface Shown {
 }
 
 /** The views of one trace, in the order of their buttons. */
-export const VIEWS = ["waterfall", "flame", "operations", "path", "compare"] as const;
+export const VIEWS = [
+  "waterfall",
+  "flame",
+  "operations",
+  "map",
+  "path",
+  "hops",
+  "compare",
+] as const;
 export type View = (typeof VIEWS)[number];
 
 export const WHOLE: Shown["zoom"] = [0, 1];
