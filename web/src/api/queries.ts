@@ -114,10 +114,11 @@ export const useTrace = (id: string, around: string | null) =>
     staleTime: 60_000,
   });
 
-export const useGraph = (start: string, end: string, live: boolean) =>
+export const useGraph = (start: string, end: string, live: boolean, enabled = true) =>
   useQuery({
     queryKey: ["graph", start, end],
     queryFn: ({ signal }) => get<Graph>("graph", { start, end }, signal),
+    enabled,
     placeholderData: keepPreviousData,
     refetchInterval: live ? LIVE_MILLISECONDS : 15_000,
   });

@@ -80,6 +80,7 @@ export async function looksChecks(t) {
     ],
     ["details", `/trace/${failed.trace_id}`, "span"],
     ["map", "/map", "picture"],
+    ["map-groups", "/map?group=word&differ=1&back=1", "map", "once"],
     ["chains", "/chains", "chains"],
     ["dependencies", "/dependencies", "dependencies", "once"],
     ["entrances", "/entrances", "entrances", "once"],

@@ -155,6 +155,115 @@ export async function mapChecks(t) {
     await page.waitForSelector('[data-testid=picture][data-nodes="2000"]');
   });
 
+  await t.check("groups close services to one node each, and open again", async () => {
+    const graph = crowd(2000, 10_000);
+    await openMap(t, graph);
+    await page.selectOption("[data-testid=group]", "word");
+    const words = new Set(graph.nodes.map(({ name }) => name.split("-")[0]));
+    await page.waitForSelector(`[data-testid=picture][data-nodes="${words.size}"]`);
+    must(t.param("group") === "word", page.url());
+    const shown = await page.$$eval("[data-testid=edges] tbody tr[data-requests]", (rows) =>
+      rows.map((row) => Number(row.dataset.requests)),
+    );
+    const first = (name) => name.split("-")[0];
+    const between = graph.edges
+      .filter(({ client, server }) => first(client) !== first(server))
+      .reduce((sum, { requests }) => sum + requests, 0);
+    const all = Number(await page.getAttribute("[data-testid=edges]", "aria-rowcount")) - 1;
+    if (shown.length === all) {
+      const sum = shown.reduce((total, one) => total + one, 0);
+      must(sum === between, `${sum} calls between groups, not ${between}`);
+    }
+    await t.shot("map-groups");
+    const size = graph.nodes.filter(({ name }) => first(name) === "mail").length;
+    const url = new URL(page.url());
+    url.searchParams.set("node", `mail (${size} services)`);
+    await page.goto(url.href);
+    await page.click("[data-testid=open-group]");
+    await page.waitForSelector(`[data-testid=picture][data-nodes="${words.size - 1 + size}"]`);
+    must(t.param("open") === "mail", page.url());
+    await page.click("[data-testid=map-groups] button");
+    await page.waitForSelector(`[data-testid=picture][data-nodes="${words.size}"]`);
+  });
+
+  await t.check("a slider goes back in time, and the window stands in the address", async () => {
+    await t.open("/map", "edges");
+    const asked = [];
+    const note = (request) => request.url().includes("/api/v1/graph") && asked.push(request.url());
+    page.on("request", note);
+    await page.focus("[data-testid=time-slider]");
+    for (let at = 0; at < 4; at++) await page.keyboard.press("ArrowLeft");
+    await page.waitForURL((url) => url.searchParams.get("back") === "4");
+    const said = await page.innerText("[data-testid=time-window]");
+    must(/\d\d:\d\d:\d\d – .*\d\d:\d\d:\d\d/.test(said), said);
+    await page.waitForFunction(() => document.querySelector("[data-testid=map]") !== null);
+    const last = new URL(asked.at(-1)).searchParams;
+    const [start, end] = ["start", "end"].map((name) => Number(last.get(name)) / 1e6);
+    must(Math.abs(end - start - 3600e3) < 1000, `${(end - start) / 1000} s long`);
+    must(Math.abs(Date.now() - 3600e3 - end) < 120e3, `it ends ${(Date.now() - end) / 1000} s ago`);
+    page.off("request", note);
+    await page.click(".time-slider button");
+    await page.waitForURL((url) => !url.searchParams.has("back"));
+  });
+
+  await t.check("against the window before: new, gone and slower calls are marked", async () => {
+    const now = await t.api("graph?start=-1h");
+    must(now.edges.length >= 3, `${now.edges.length} calls`);
+    const busy = [...now.edges].sort((a, b) => b.requests - a.requests);
+    const [slower, fresh] = [busy[0], busy[1]];
+    const gone = { ...busy[2], server: "was-here" };
+    const before = {
+      ...now,
+      nodes: [...now.nodes, { ...now.nodes[0], name: "was-here" }],
+      edges: [
+        ...now.edges.filter((edge) => edge !== fresh && edge !== slower),
+        { ...slower, requests: 1000, errors: 0, error_share: 0, p95_nano: "1000" },
+        gone,
+      ],
+    };
+    const changed = {
+      ...now,
+      edges: now.edges.map((edge) =>
+        edge === slower
+          ? { ...edge, requests: 1000, errors: 0, error_share: 0, p95_nano: "900000000" }
+          : edge,
+      ),
+    };
+    await page.route("**/api/v1/graph*", (route) => {
+      const end = Number(new URL(route.request().url()).searchParams.get("end")) / 1e6;
+      return route.fulfill({ json: Date.now() - end > 1800e3 ? before : changed });
+    });
+    await page.goto(`${t.base}/map?differ=1`);
+    const marked = (change) => `[data-testid=edges] tr[data-change=${change}]`;
+    await page.waitForSelector(marked("slower"));
+    for (const [change, edge] of [
+      ["slower", slower],
+      ["new", fresh],
+      ["gone", gone],
+    ]) {
+      const rows = await page.$$eval(marked(change), (all) =>
+        all.map((row) => [row.dataset.client, row.dataset.server]),
+      );
+      must(
+        rows.some(([client, server]) => client === edge.client && server === edge.server),
+        `${change}: ${rows}`,
+      );
+    }
+    const said = await page.innerText("[data-testid=map-differences]");
+    must(/1 slower/.test(said) && /1 new/.test(said) && /1 gone/.test(said), said);
+    await page.waitForSelector("[data-testid=picture]:not([data-nodes='0'])");
+    await t.shot("map-differences");
+    // Nothing is new if nothing was seen before.
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+    await page.route("**/api/v1/graph*", (route) => {
+      const end = Number(new URL(route.request().url()).searchParams.get("end")) / 1e6;
+      const json = Date.now() - end > 1800e3 ? { ...now, nodes: [], edges: [] } : now;
+      return route.fulfill({ json });
+    });
+    await page.reload();
+    await page.waitForSelector("text=nothing can be said to be new");
+  });
+
   await t.check("a map of 34,000 services shows the busiest, and what is around any", async () => {
     const graph = crowd(34_000, 250_000);
     const first = await openMap(t, graph);

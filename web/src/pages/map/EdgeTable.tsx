@@ -5,6 +5,8 @@ import { found, useScroll } from "../../app/visit";
 import { formatDuration, nano } from "../../model/duration";
 import { formatCount, formatRate, formatShare } from "../../model/number";
 import { Service } from "../../parts/Service";
+import { CHANGES } from "./differences";
+import type { Compared, EdgeChange } from "./differences";
 import { edgeId } from "./edges";
 
 const ROW_HEIGHT = 30;
@@ -35,18 +37,28 @@ export function EdgeTable(props: {
   edges: readonly GraphEdge[];
   chosen: string | null;
   visit: string;
+  /** What differs from an earlier time, by the ids of edges; null if nothing is compared. */
+  changes: Compared["edges"] | null;
   onChoose: (id: string) => void;
 }) {
-  const { edges, chosen } = props;
+  const { edges, chosen, changes } = props;
   const box = useRef<HTMLDivElement>(null);
   const [by, setBy] = useState<{ column: number; down: boolean }>({ column: 3, down: true });
   const sorted = useMemo(() => {
     const { sort } = COLUMNS[by.column]!;
+    // What differs comes first.
+    const rank = (edge: GraphEdge) => {
+      const change = changes?.get(edgeId(edge))?.change;
+      return change === undefined ? CHANGES.length : CHANGES.findIndex(([one]) => one === change);
+    };
     return edges
-      .map((edge) => ({ edge, key: sort(edge) }))
-      .sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0) * (by.down ? -1 : 1))
+      .map((edge) => ({ edge, key: sort(edge), rank: rank(edge) }))
+      .sort(
+        (a, b) =>
+          a.rank - b.rank || (a.key < b.key ? -1 : a.key > b.key ? 1 : 0) * (by.down ? -1 : 1),
+      )
       .map(({ edge }) => edge);
-  }, [edges, by]);
+  }, [edges, by, changes]);
   const virtual = useVirtualizer({
     count: sorted.length,
     getScrollElement: () => box.current,
@@ -112,6 +124,7 @@ export function EdgeTable(props: {
                 edge={edge}
                 at={item.index + 2}
                 chosen={chosen === edgeId(edge)}
+                change={changes?.get(edgeId(edge)) ?? null}
                 onChoose={props.onChoose}
               />
             );
@@ -139,9 +152,10 @@ function Row(props: {
   edge: GraphEdge;
   at: number;
   chosen: boolean;
+  change: { change: EdgeChange; text: string } | null;
   onChoose: (id: string) => void;
 }) {
-  const { edge } = props;
+  const { edge, change } = props;
   return (
     <tr
       className={props.chosen ? "chosen" : ""}
@@ -150,6 +164,7 @@ function Row(props: {
       data-server={edge.server}
       data-protocol={edge.protocol}
       data-requests={edge.requests}
+      data-change={change?.change}
       onClick={() => props.onChoose(edgeId(edge))}
     >
       <td>
@@ -168,6 +183,11 @@ function Row(props: {
       </td>
       <td>
         <Service name={edge.server} />
+        {change && (
+          <span className="change" data-change={change.change}>
+            {change.text}
+          </span>
+        )}
       </td>
       <td className="quiet wide">{edge.protocol}</td>
       <td className="number">{formatRate(edge.requests_per_second)}</td>

@@ -1,4 +1,5 @@
 import { useMemo } from "react";
+import { useNamespaces } from "../../api/namespaces";
 import { useGraph } from "../../api/queries";
 import type { Graph } from "../../api/types";
 import { Colours, useServiceStyle } from "../../app/palette";
@@ -9,15 +10,24 @@ import { formatCount, plural } from "../../model/number";
 import { DEFAULT_START } from "../../model/time";
 import { Blank, Failure } from "../../parts/Blank";
 import { Combobox } from "../../parts/Combobox";
-import { TimeRange } from "../../parts/TimeRange";
+import { absolute, TimeRange } from "../../parts/TimeRange";
+import { useNow } from "../../parts/useNow";
+import { clustered, GROUPINGS, prefixOf } from "./clusters";
+import type { Clustered, Grouping } from "./clusters";
+import { changeCounts, CHANGES, compared } from "./differences";
+import type { Compared } from "./differences";
 import { atLeast, edgeId, foremost, neighbourhood } from "./edges";
 import { EdgeTable } from "./EdgeTable";
 import { Legend } from "./Legend";
-import { EdgePanel, NodePanel } from "./Panel";
+import { ClusterPanel, EdgePanel, NodePanel } from "./Panel";
 import { Picture } from "./Picture";
+import { TimeSlider } from "./TimeSlider";
+import { stepsBack, STEPS_OF_A_WINDOW, windowAt } from "./windows";
 
 /** A picture of more can neither be drawn fluently nor be read. */
 const MOST_NODES = 2000;
+/** How often a range that ends now moves. */
+const EVERY_MILLISECONDS = 15_000;
 const HOPS = [1, 2, 3, 4];
 /** Calls per second that a call needs to be shown. */
 const LEAST_RATES = ["0.01", "0.1", "1", "10", "100"];
@@ -29,32 +39,123 @@ export default function MapPage() {
   const focus = params.get("focus");
   const least = LEAST_RATES.find((rate) => rate === params.get("least")) ?? "";
   const live = params.get("live") === "1";
-  const graph = useGraph(start, end, live);
+  const now = useNow(EVERY_MILLISECONDS);
+  const [from, to] = [absolute(start, now), absolute(end, now)];
+  const back = stepsBack(params.get("back"));
+  const differ = params.get("differ") === "1";
+  const shown = windowAt(from, to, back);
+  const earlier = windowAt(from, to, back + STEPS_OF_A_WINDOW);
+  // Compared windows are as long as one another, to the second.
+  const fixed = back > 0 || differ;
+  const range = fixed ? { start: shown.start, end: shown.end } : { start, end };
+  const graph = useGraph(range.start, range.end, live && !fixed);
+  const before = useGraph(earlier.start, earlier.end, false, differ);
+  const grouping = GROUPINGS.find((one) => one === params.get("group")) ?? null;
+  const namespaces = useNamespaces(
+    shown.fromMilliseconds / 1000,
+    shown.toMilliseconds / 1000,
+    grouping === "namespace",
+  );
+  const difference = useMemo(
+    () => (differ && graph.data && before.data ? compared(before.data, graph.data) : null),
+    [differ, graph.data, before.data],
+  );
+  const all = difference?.graph ?? graph.data;
+  const open = params.get("open") ?? "";
+  const groups = useMemo(() => {
+    if (!all || grouping === null) return null;
+    const groupOf = (name: string) =>
+      grouping === "namespace"
+        ? (namespaces.data?.get(name) ?? null)
+        : prefixOf(name, grouping === "word" ? 1 : 2);
+    const opened = new Set(open.split(",").filter(Boolean));
+    // A service that is asked for is not hidden in its group.
+    const own = focus === null ? null : groupOf(focus);
+    if (own !== null) opened.add(own);
+    return clustered(all, groupOf, opened);
+  }, [all, grouping, open, focus, namespaces.data]);
   const names = useMemo(() => graph.data?.nodes.map((node) => node.name) ?? [], [graph.data]);
   useTitle(focus ?? undefined, "Map");
+  const failure = graph.error ?? (differ ? before.error : null) ?? namespaces.error;
   return (
     <Colours names={names}>
       <main className="map-page" data-testid="map" data-nodes={names.length}>
         <h1 className="unseen">Map of services</h1>
-        <Tools start={start} end={end} live={live} focus={focus} least={least} graph={graph.data} />
-        {graph.isError ? (
-          <div className="room">
-            <Failure error={graph.error} />
+        <div className="map-bars">
+          <Tools
+            start={start}
+            end={end}
+            live={live}
+            focus={focus}
+            least={least}
+            graph={graph.data}
+          />
+          <div className="map-tools">
+            <TimeSlider from={from} to={to} back={back} />
+            <button
+              type="button"
+              className="button"
+              aria-pressed={differ}
+              data-testid="differ"
+              title="Marks what is new, gone, slower or fails more than in the window before, which is as long"
+              onClick={() => setParams({ differ: differ ? null : "1" }, "push")}
+            >
+              Against the window before
+            </button>
+            <select
+              aria-label="Group services"
+              data-testid="group"
+              data-set={grouping !== null}
+              value={grouping ?? ""}
+              onChange={(event) =>
+                setParams(
+                  { group: event.target.value || null, open: null, node: null, edge: null },
+                  "push",
+                )
+              }
+            >
+              <option value="">No groups</option>
+              {GROUPINGS.map((one) => (
+                <option key={one} value={one}>
+                  {GROUPING_NAMES[one]}
+                </option>
+              ))}
+            </select>
           </div>
-        ) : !graph.data ? (
+        </div>
+        {failure ? (
+          <div className="room">
+            <Failure error={failure} />
+          </div>
+        ) : !all ? (
           <Blank title="Loading the map" busy />
-        ) : graph.data.nodes.length === 0 ? (
+        ) : all.nodes.length === 0 ? (
           <Blank title="No calls in this time">
             <p>A service appears here with its first request. See the status if none ever does.</p>
             <Link to="/status">Status</Link>
           </Blank>
         ) : (
-          <Stage graph={graph.data} least={Number(least)} focus={focus} start={start} end={end} />
+          <Stage
+            graph={groups?.graph ?? all}
+            groups={groups}
+            difference={difference}
+            compares={differ ? (before.data && graph.data ? "done" : "busy") : null}
+            least={Number(least)}
+            focus={focus}
+            start={range.start}
+            end={range.end}
+          />
         )}
       </main>
     </Colours>
   );
 }
+
+const GROUPING_NAMES: Record<Grouping, string> = {
+  word: "By the first word of names",
+  words: "By the first two words",
+  namespace: "By namespace",
+};
 
 function Tools(props: {
   start: string;
@@ -123,27 +224,36 @@ function Tools(props: {
 /** The picture with the table below, and the details of the selection beside both. */
 function Stage(props: {
   graph: Graph;
+  groups: Clustered | null;
+  difference: Compared | null;
+  /** Whether the map is compared with an earlier one. */
+  compares: "busy" | "done" | null;
   /** Calls per second that a call needs to be shown. */
   least: number;
   focus: string | null;
   start: string;
   end: string;
 }) {
-  const { graph, focus, least } = props;
+  const { graph, focus, least, groups, difference } = props;
   const { params, entry } = usePlace();
   const chosen = params.get("edge");
   const named = params.get("node");
   const hops = HOPS.find((one) => String(one) === params.get("hops")) ?? 1;
   const known = focus !== null && graph.nodes.some((node) => node.name === focus);
   const asked = useMemo(() => {
-    const busy = atLeast(graph, least);
+    // What is gone has no rate: it is shown at any.
+    const busy = difference === null ? atLeast(graph, least) : graph;
     return known ? neighbourhood(busy, focus, hops) : busy;
-  }, [graph, least, focus, known, hops]);
+  }, [graph, difference, least, focus, known, hops]);
   const shown = useMemo(() => foremost(asked, MOST_NODES, focus), [asked, focus]);
   const range = { start: props.start, end: props.end };
   const edge = chosen === null ? undefined : graph.edges.find((one) => edgeId(one) === chosen);
   const node = named === null ? undefined : graph.nodes.find((one) => one.name === named);
   const choose = (id: string | null) => setParams({ edge: id, node: null });
+  const cluster = named === null ? undefined : groups?.members.get(named);
+  const opened = (params.get("open") ?? "").split(",").filter(Boolean);
+  const setOpened = (names: readonly string[]) =>
+    setParams({ open: names.join(",") || null, node: null, edge: null }, "push");
   useShortcuts({ Escape: () => choose(null) });
   return (
     <div className={`map-stage${edge || node ? " detailed" : ""}`}>
@@ -152,9 +262,29 @@ function Stage(props: {
           graph={shown}
           scope={known ? focus : ""}
           chosen={chosen}
+          changes={difference?.edges ?? null}
+          came={difference?.nodes ?? null}
           onNode={(name) => setParams({ node: name, edge: null })}
           onEdge={choose}
         />
+        {groups !== null && (
+          <p className="map-groups" data-testid="map-groups" data-closed={groups.members.size}>
+            {groups.groups === 0
+              ? "No two services share a group"
+              : `${plural(groups.members.size, "closed group")}; choose one to open it`}
+            {opened.map((one) => (
+              <button
+                key={one}
+                type="button"
+                className="button tiny"
+                onClick={() => setOpened(opened.filter((other) => other !== one))}
+              >
+                {one} <span aria-hidden="true">×</span>
+                <span className="unseen">: close</span>
+              </button>
+            ))}
+          </p>
+        )}
         {focus !== null && (
           <p className="map-focus" role="status" data-testid="map-focus">
             {known
@@ -198,15 +328,39 @@ function Stage(props: {
             it, or hide rare calls.
           </div>
         )}
+        {props.compares !== null && (
+          <Differences difference={difference} isBusy={props.compares === "busy"} />
+        )}
         {(graph.warnings ?? []).map((warning) => (
           <div key={warning} className="notice warn">
             {warning}
           </div>
         ))}
-        <EdgeTable edges={shown.edges} chosen={chosen} visit={entry} onChoose={choose} />
+        <EdgeTable
+          edges={shown.edges}
+          chosen={chosen}
+          visit={entry}
+          changes={difference?.edges ?? null}
+          onChoose={choose}
+        />
       </div>
       {edge ? (
-        <EdgePanel edge={edge} range={range} onClose={() => choose(null)} />
+        <EdgePanel
+          edge={edge}
+          range={range}
+          grouped={groups?.members.has(edge.client) || groups?.members.has(edge.server) || false}
+          change={difference?.edges.get(edgeId(edge))?.text ?? null}
+          onClose={() => choose(null)}
+        />
+      ) : cluster && node ? (
+        <ClusterPanel
+          node={node}
+          graph={graph}
+          range={range}
+          services={cluster.services}
+          onOpen={() => setOpened([...opened, cluster.group])}
+          onClose={() => choose(null)}
+        />
       ) : (
         node && (
           <NodePanel
@@ -220,6 +374,27 @@ function Stage(props: {
           />
         )
       )}
+    </div>
+  );
+}
+
+/** What the comparison found, in one line. */
+function Differences(props: { difference: Compared | null; isBusy: boolean }) {
+  const { difference } = props;
+  const counts = difference && changeCounts(difference.edges);
+  return (
+    <div className="notice" role="status" data-testid="map-differences">
+      {props.isBusy
+        ? "Comparing with the window before…"
+        : counts === null
+          ? "Nothing is stored of the window before, so nothing can be said to be new."
+          : CHANGES.every(([change]) => counts[change] === 0)
+            ? "The same calls as in the window before; none is notably slower or fails more."
+            : CHANGES.filter(([change]) => counts[change] > 0).map(([change, word]) => (
+                <span key={change} className="change" data-change={change}>
+                  <b>{formatCount(counts[change])}</b> {word}
+                </span>
+              ))}
     </div>
   );
 }

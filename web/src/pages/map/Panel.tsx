@@ -127,7 +127,63 @@ export function NodePanel(props: {
   );
 }
 
-export function EdgePanel(props: { edge: GraphEdge; range: Range; onClose: () => void }) {
+/** A closed group: its services, and what they have together. */
+export function ClusterPanel(props: {
+  graph: Graph;
+  node: GraphNode;
+  services: readonly string[];
+  range: Range;
+  onOpen: () => void;
+  onClose: () => void;
+}) {
+  const { node, services, range } = props;
+  const listed = services.slice(0, MOST_LISTED);
+  return (
+    <Panel name={node.name} testid="cluster-panel" title={node.name} onClose={props.onClose}>
+      <dl>
+        <dt>Rate</dt>
+        <dd>{formatRate(node.requests / Math.max(props.graph.window_seconds, 1e-9))}</dd>
+        <dt>Errors</dt>
+        <dd className={node.errors > 0 ? "is-error" : ""}>
+          {formatCount(node.errors)} · {formatShare(node.errors / Math.max(1, node.requests))}
+        </dd>
+        <dt>p95 of its slowest</dt>
+        <dd>{formatDuration(nano(node.p95_nano))}</dd>
+      </dl>
+      <div className="links">
+        <button type="button" className="button" data-testid="open-group" onClick={props.onOpen}>
+          Open it
+        </button>
+      </div>
+      <h3>{plural(services.length, "service")}</h3>
+      <ul className="calls">
+        {listed.map((name) => (
+          <li key={name}>
+            <Link
+              className="relative"
+              to={`/service/${encodeURIComponent(name)}?${new URLSearchParams({ ...range })}`}
+            >
+              <Service name={name} />
+            </Link>
+          </li>
+        ))}
+      </ul>
+      {services.length > listed.length && (
+        <p className="label">and {formatCount(services.length - listed.length)} more</p>
+      )}
+    </Panel>
+  );
+}
+
+export function EdgePanel(props: {
+  edge: GraphEdge;
+  range: Range;
+  /** Whether an end is a group, which has no traces of its own. */
+  grouped: boolean;
+  /** What differs from an earlier time. */
+  change: string | null;
+  onClose: () => void;
+}) {
   const { edge, range } = props;
   return (
     <Panel
@@ -145,6 +201,12 @@ export function EdgePanel(props: { edge: GraphEdge; range: Range; onClose: () =>
       onClose={props.onClose}
     >
       <dl>
+        {props.change && (
+          <>
+            <dt>Against before</dt>
+            <dd>{props.change}</dd>
+          </>
+        )}
         <dt>Protocol</dt>
         <dd>{edge.protocol}</dd>
         <dt>Rate</dt>
@@ -164,26 +226,28 @@ export function EdgePanel(props: { edge: GraphEdge; range: Range; onClose: () =>
         <dt>Certain links</dt>
         <dd>{formatShare(edge.certain_share)}</dd>
       </dl>
-      <div className="links">
-        {edge.errors > 0 && (
+      {!props.grouped && (
+        <div className="links">
+          {edge.errors > 0 && (
+            <Link
+              className="button"
+              to={searchLink(range, { service: edge.server, status: "error" })}
+            >
+              Traces where {edge.server} failed
+            </Link>
+          )}
           <Link
             className="button"
-            to={searchLink(range, { service: edge.server, status: "error" })}
+            to={searchLink(range, {
+              service: edge.server,
+              min: `${Math.floor(nano(edge.p95_nano) / 1000)}us`,
+              sort: "slowest",
+            })}
           >
-            Traces where {edge.server} failed
+            Slowest calls of {edge.server}
           </Link>
-        )}
-        <Link
-          className="button"
-          to={searchLink(range, {
-            service: edge.server,
-            min: `${Math.floor(nano(edge.p95_nano) / 1000)}us`,
-            sort: "slowest",
-          })}
-        >
-          Slowest calls of {edge.server}
-        </Link>
-      </div>
+        </div>
+      )}
     </Panel>
   );
 }

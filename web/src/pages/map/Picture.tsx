@@ -6,6 +6,7 @@ import { formatDuration, nano } from "../../model/duration";
 import { formatCount, formatRate, formatShare } from "../../model/number";
 import type { Point } from "../../model/spot";
 import type { Size } from "./camera";
+import type { Compared } from "./differences";
 import type { Inks } from "./paint";
 import { scene as sceneOf } from "./scene";
 import { useLayout } from "./useLayout";
@@ -19,6 +20,9 @@ export function Picture(props: {
   /** A new scope is a new picture. With the same scope, only the numbers change. */
   scope: string;
   chosen: string | null;
+  /** What differs from an earlier time; null if nothing is compared. */
+  changes: Compared["edges"] | null;
+  came: Compared["nodes"] | null;
   onNode: (name: string) => void;
   onEdge: (id: string | null) => void;
 }) {
@@ -62,10 +66,16 @@ export function Picture(props: {
       view.current = null;
     };
   }, []);
-  const scene = useMemo(
-    () => places && sceneOf(props.graph, places, size, hex, theme),
-    [props.graph, places, size, hex, theme],
-  );
+  const scene = useMemo(() => {
+    if (!places) return null;
+    const made = sceneOf(props.graph, places, size, hex, theme);
+    if (props.changes === null) return made;
+    for (const edge of made.edges) {
+      edge.change = props.changes.get(edge.id)?.change ?? "same";
+    }
+    for (const node of made.nodes) node.came = props.came?.get(node.of.name) ?? null;
+    return made;
+  }, [props.graph, props.changes, props.came, places, size, hex, theme]);
   useEffect(() => view.current?.begin(), [props.scope]);
   useEffect(() => {
     if (scene) view.current?.show(scene, readInks());
@@ -135,6 +145,8 @@ function readInks(): Inks {
     edge: token("--edge"),
     error: token("--error"),
     accent: token("--accent"),
+    ok: token("--ok"),
+    warn: token("--warn"),
     font: getComputedStyle(document.body).fontFamily,
   };
 }

@@ -17,6 +17,8 @@ export interface Inks {
   edge: string;
   error: string;
   accent: string;
+  ok: string;
+  warn: string;
   font: string;
 }
 
@@ -49,7 +51,7 @@ export function paintEdges(
   inks: Inks,
 ): void {
   // A canvas draws few strokes of many lines each fastest.
-  const strokes = new Map<string, { path: Path2D; width: number; colour: string }>();
+  const strokes = new Map<string, Stroke>();
   const arrows = shown.detailed && shown.edges.length <= MOST_ARROWS;
   const scale = Math.min(1, Math.max(0.35, camera.zoom));
   for (const edge of shown.edges) {
@@ -57,14 +59,14 @@ export function paintEdges(
     if (!line) continue;
     const chosen = edge.id === shown.chosen;
     const width = Math.max(0.6, Math.round(edge.width * scale * 2) / 2);
-    const colour = chosen
-      ? inks.accent
-      : edge.failing
-        ? mix(inks.edge, inks.error, Math.round(edge.red * 4) / 4)
-        : inks.edge;
-    const key = `${colour} ${width}`;
+    const colour = chosen ? inks.accent : inkOf(edge, inks);
+    const isGone = edge.change === "gone";
+    const isFaint = edge.change === "same" && !chosen;
+    const key = `${colour} ${width} ${isGone} ${isFaint}`;
     let stroke = strokes.get(key);
-    if (!stroke) strokes.set(key, (stroke = { path: new Path2D(), width, colour }));
+    if (!stroke) {
+      strokes.set(key, (stroke = { path: new Path2D(), width, colour, isGone, isFaint }));
+    }
     stroke.path.moveTo(line.from.x, line.from.y);
     if (edge.bend === 0) stroke.path.lineTo(line.to.x, line.to.y);
     else stroke.path.quadraticCurveTo(line.control.x, line.control.y, line.to.x, line.to.y);
@@ -74,13 +76,44 @@ export function paintEdges(
   const sorted = [...strokes.values()].sort(
     (a, b) => Number(a.colour !== inks.edge) - Number(b.colour !== inks.edge),
   );
-  for (const { path, width, colour } of sorted) {
-    context.globalAlpha = colour === inks.edge && shown.edges.length > MOST_ARROWS ? 0.4 : 1;
+  for (const { path, width, colour, isGone, isFaint } of sorted) {
+    const isMany = colour === inks.edge && shown.edges.length > MOST_ARROWS;
+    context.globalAlpha = isMany || isFaint ? 0.4 : 1;
     context.strokeStyle = colour;
-    context.lineWidth = width;
+    context.lineWidth = isFaint || isGone || colour === inks.edge ? width : Math.max(2, width);
+    context.setLineDash(isGone ? [5, 4] : []);
     context.stroke(path);
   }
+  context.setLineDash([]);
   context.globalAlpha = 1;
+}
+
+/** Lines that are drawn at once. */
+interface Stroke {
+  path: Path2D;
+  width: number;
+  colour: string;
+  isGone: boolean;
+  /** Whether it is the same as at the time that it is compared with. */
+  isFaint: boolean;
+}
+
+/** The colour of a line: how it differs, if that is asked for, or whether it fails. */
+function inkOf(edge: SceneEdge, inks: Inks): string {
+  switch (edge.change) {
+    case "new":
+      return inks.ok;
+    case "gone":
+      return inks.quiet;
+    case "slower":
+      return inks.warn;
+    case "failing":
+      return inks.error;
+    case "same":
+      return inks.edge;
+    case null:
+      return edge.failing ? mix(inks.edge, inks.error, Math.round(edge.red * 4) / 4) : inks.edge;
+  }
 }
 
 interface Line {
@@ -146,6 +179,7 @@ export function paintNodes(
     const { x, y } = toScreen(camera, size, node);
     const r = radiusAt(node, camera.zoom);
     if (x < -r || y < -r || x > size.width + r || y > size.height + r) continue;
+    if (node.came !== null) halo(context, node.came, x, y, r, inks);
     if (r >= LEAST_DETAILED) {
       detailed(context, node, x, y, r, inks);
       continue;
@@ -165,6 +199,24 @@ export function paintNodes(
   context.strokeStyle = inks.error;
   context.lineWidth = 1.5;
   context.stroke(rings);
+}
+
+/** A circle around what came or went. */
+function halo(
+  context: CanvasRenderingContext2D,
+  came: "new" | "gone",
+  x: number,
+  y: number,
+  r: number,
+  inks: Inks,
+): void {
+  context.strokeStyle = came === "new" ? inks.ok : inks.quiet;
+  context.lineWidth = 2.5;
+  context.setLineDash(came === "gone" ? [4, 3] : []);
+  context.beginPath();
+  context.arc(x, y, r + 7, 0, 2 * Math.PI);
+  context.stroke();
+  context.setLineDash([]);
 }
 
 /** Outline and symbol by kind, and a ring for the share of errors. */

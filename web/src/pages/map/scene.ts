@@ -7,6 +7,7 @@ import type { Place } from "../../model/layers";
 import { formatRate, formatShare } from "../../model/number";
 import { clearest } from "../../model/spot";
 import type { Size } from "./camera";
+import type { EdgeChange } from "./differences";
 import { edgeId, important } from "./edges";
 
 /** Edges that are drawn. The others are counted, and shown when a service is selected. */
@@ -32,6 +33,8 @@ export interface SceneNode {
   errorShare: number;
   label: string;
   note: string;
+  /** Whether it came or went since an earlier time, if that is compared. */
+  came: "new" | "gone" | null;
 }
 
 export interface SceneEdge {
@@ -47,6 +50,8 @@ export interface SceneEdge {
   rate: string;
   errors: string;
   latency: string;
+  /** How it differs from an earlier time; null if none is compared. */
+  change: EdgeChange | "same" | null;
 }
 
 export interface Scene {
@@ -82,6 +87,7 @@ export function scene(
           errorShare: node.requests > 0 ? node.errors / node.requests : 0,
           label: node.name === "" ? "(no name)" : node.name,
           note: noteOf(node, seconds),
+          came: null,
         },
       ];
     })
@@ -122,6 +128,7 @@ export function scene(
       rate: formatRate(edge.requests_per_second),
       errors: edge.errors > 0 ? `${formatShare(edge.error_share)} err` : "",
       latency: `${formatDuration(nano(edge.p50_nano))} / ${formatDuration(nano(edge.p95_nano))}`,
+      change: null,
     };
   });
   return { nodes, edges, byName, left: known.length - drawn.length, world };
