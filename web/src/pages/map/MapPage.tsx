@@ -12,7 +12,7 @@ import { Blank, Failure } from "../../parts/Blank";
 import { Combobox } from "../../parts/Combobox";
 import { absolute, TimeRange } from "../../parts/TimeRange";
 import { useNow } from "../../parts/useNow";
-import { clustered, GROUPINGS, prefixOf } from "./clusters";
+import { applied, clustered, GROUPINGS, prefixOf } from "./clusters";
 import type { Clustered, Grouping } from "./clusters";
 import { changeCounts, CHANGES, compared } from "./differences";
 import type { Compared } from "./differences";
@@ -74,6 +74,14 @@ export default function MapPage() {
     if (own !== null) opened.add(own);
     return clustered(all, groupOf, opened);
   }, [all, grouping, open, focus, namespaces.data]);
+  // With groups, what is compared are the groups.
+  const shownDifference = useMemo(
+    () =>
+      difference && groups && groups.members.size > 0 && graph.data && before.data
+        ? compared(applied(before.data, groups.members), applied(graph.data, groups.members))
+        : difference,
+    [difference, groups, graph.data, before.data],
+  );
   const names = useMemo(() => graph.data?.nodes.map((node) => node.name) ?? [], [graph.data]);
   useTitle(focus ?? undefined, "Map");
   const failure = graph.error ?? (differ ? before.error : null) ?? namespaces.error;
@@ -136,9 +144,9 @@ export default function MapPage() {
           </Blank>
         ) : (
           <Stage
-            graph={groups?.graph ?? all}
+            graph={shownDifference?.graph ?? groups?.graph ?? all}
             groups={groups}
-            difference={difference}
+            difference={shownDifference}
             compares={differ ? (before.data && graph.data ? "done" : "busy") : null}
             least={Number(least)}
             focus={focus}

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Graph, GraphEdge, GraphNode } from "../../api/types";
-import { clustered, prefixOf } from "./clusters";
+import { applied, clustered, prefixOf } from "./clusters";
 import { changeCounts, compared } from "./differences";
 import { MOST_STEPS, stepsBack, windowAt } from "./windows";
 
@@ -72,6 +72,14 @@ describe("groups", () => {
     });
     // The call inside is not drawn, the one from outside is.
     expect(made.edges).toHaveLength(2);
+  });
+
+  test("groups of a map are those of an earlier one, of which some services are missing", () => {
+    const { members } = clustered(given, word, new Set());
+    const earlier = graph([node("a-1"), node("redis")], [edge("a-1", "redis")]);
+    const { nodes, edges } = applied(earlier, members);
+    expect(nodes.map((one) => one.name)).toEqual(["redis", "a (2 services)"]);
+    expect(edges[0]!.client).toBe("a (2 services)");
   });
 
   test("an open group is as it was", () => {

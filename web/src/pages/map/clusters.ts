@@ -40,8 +40,6 @@ export function clustered(
     else groups.set(group, [node]);
   }
   const members = new Map<string, { group: string; services: readonly string[] }>();
-  const nameOf = new Map<string, string>();
-  const made: GraphNode[] = [];
   let count = 0;
   for (const [group, nodes] of groups) {
     if (nodes.length < 2) continue;
@@ -49,10 +47,25 @@ export function clustered(
     if (open.has(group)) continue;
     const name = clusterName(group, nodes.length);
     members.set(name, { group, services: nodes.map((node) => node.name) });
-    for (const node of nodes) nameOf.set(node.name, name);
-    made.push(together(name, nodes));
   }
-  if (members.size === 0) return { graph, members, groups: count };
+  return { graph: applied(graph, members), members, groups: count };
+}
+
+/** The graph with these closed groups; another graph with the same groups has the same nodes. */
+export function applied(graph: Graph, members: Clustered["members"]): Graph {
+  if (members.size === 0) return graph;
+  const nameOf = new Map<string, string>();
+  for (const [name, { services }] of members) {
+    for (const service of services) nameOf.set(service, name);
+  }
+  const inside = new Map<string, GraphNode[]>();
+  for (const node of graph.nodes) {
+    const name = nameOf.get(node.name);
+    if (name === undefined) continue;
+    const list = inside.get(name);
+    if (list) list.push(node);
+    else inside.set(name, [node]);
+  }
   const edges = new Map<string, GraphEdge[]>();
   for (const edge of graph.edges) {
     const client = nameOf.get(edge.client) ?? edge.client;
@@ -65,13 +78,12 @@ export function clustered(
     else edges.set(key, [moved]);
   }
   return {
-    graph: {
-      ...graph,
-      nodes: [...graph.nodes.filter((node) => !nameOf.has(node.name)), ...made],
-      edges: [...edges.values()].map(asOne),
-    },
-    members,
-    groups: count,
+    ...graph,
+    nodes: [
+      ...graph.nodes.filter((node) => !nameOf.has(node.name)),
+      ...[...inside].map(([name, nodes]) => together(name, nodes)),
+    ],
+    edges: [...edges.values()].map(asOne),
   };
 }
 

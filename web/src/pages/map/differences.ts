@@ -1,7 +1,7 @@
 /** The map against an earlier one: what is new, gone, slower, or fails more. */
 import type { Graph, GraphEdge } from "../../api/types";
 import { formatDuration, nano } from "../../model/duration";
-import { formatShare } from "../../model/number";
+import { formatShare, plural } from "../../model/number";
 import { edgeId } from "./edges";
 
 export type EdgeChange = "new" | "gone" | "failing" | "slower";
@@ -35,7 +35,7 @@ export function compared(before: Graph, now: Graph): Compared | null {
   }
   const gone = before.edges.filter((edge) => !is.has(edgeId(edge)));
   for (const edge of gone) {
-    edges.set(edgeId(edge), { change: "gone", text: `gone; was ${edge.requests} calls` });
+    edges.set(edgeId(edge), { change: "gone", text: `gone; was ${plural(edge.requests, "call")}` });
   }
   const known = new Set(before.nodes.map((node) => node.name));
   const present = new Set(now.nodes.map((node) => node.name));
