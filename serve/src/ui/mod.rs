@@ -102,7 +102,9 @@ mod tests {
         let pages = folders.map(|page| fs::read_to_string(page.join("index.tsx")).unwrap());
         let in_menu = |page: String| {
             let entries = page.split("menu: [\"/").skip(1);
-            entries.filter_map(|entry| Some(entry.split('"').next()?.to_owned())).collect::<Vec<_>>()
+            entries
+                .filter_map(|entry| Some(entry.split('"').next()?.to_owned()))
+                .collect::<Vec<_>>()
         };
         let pages: Vec<String> = pages.flat_map(in_menu).collect();
         for page in &pages {
