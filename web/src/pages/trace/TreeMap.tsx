@@ -41,7 +41,6 @@ export function TreeMap({ tree }: { tree: Tree }) {
                   height: `${height * 100}%`,
                 }}
                 title={said}
-                aria-label={said}
                 data-service={row.service}
                 data-share={row.selfNano / total}
                 onClick={() =>
