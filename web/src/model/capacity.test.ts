@@ -3,6 +3,7 @@ import {
   canonical,
   FACTORS,
   factorText,
+  peakText,
   roomOf,
   scalesOf,
   scaleTexts,
@@ -66,4 +67,5 @@ test("every step of the slider is its own factor", () => {
 test("factors and loads are in words", () => {
   expect([1, 3, 0.25, 12.34].map(factorText)).toEqual(["as now", "× 3", "× 0.25", "× 12.3"]);
   expect([0.5, 0.9, 1.01].map(roomOf)).toEqual(["within", "near", "beyond"]);
+  expect([0.666, 1.5, 43.4].map(peakText)).toEqual(["67%", "150%", "× 43"]);
 });

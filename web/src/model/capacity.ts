@@ -87,3 +87,7 @@ export type Room = "beyond" | "near" | "within";
 export function roomOf(toPeak: number): Room {
   return toPeak > 1 ? "beyond" : toPeak > 0.8 ? "near" : "within";
 }
+
+/** A load as a part of its peak: `67%`, and from ten times on `× 43`. */
+export const peakText = (toPeak: number): string =>
+  toPeak >= 10 ? `× ${toPeak.toFixed(0)}` : `${(toPeak * 100).toFixed(0)}%`;

@@ -9,6 +9,7 @@ import {
   FACTORS,
   factorText,
   OTHERS,
+  peakText,
   roomOf,
   scalesOf,
   scaleTexts,
@@ -286,7 +287,7 @@ const columns = (
         <span aria-hidden="true">
           <span style={{ width: `${Math.min(1, one.to_peak / 2) * 100}%` }} />
         </span>
-        {(one.to_peak * 100).toFixed(0)}%
+        {peakText(one.to_peak)}
       </span>
     ),
   },
