@@ -112,7 +112,9 @@ export async function overviewChecks(t) {
     await page.waitForSelector("[data-testid=errors]");
     await t.shot("service");
     // Read from whole traces, and only when somebody looks.
-    await page.locator("[data-testid=when-seen]").scrollIntoViewIfNeeded();
+    await page.evaluate(() =>
+      document.querySelector("[data-testid=when-seen]")?.scrollIntoView({ block: "center" }),
+    );
     await page.waitForSelector("[data-testid=chains-through] tr[data-chain]");
     const { edges: strengths } = await t.api(
       `depends?start=-1h&limit=500&service=${encodeURIComponent(name)}`,
