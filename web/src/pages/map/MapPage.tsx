@@ -140,7 +140,9 @@ export default function MapPage() {
         ) : all.nodes.length === 0 ? (
           <Blank title="No calls in this time">
             <p>A service appears here with its first request. See the status if none ever does.</p>
-            <Link to="/status">Status</Link>
+            <Link className="button" to="/status">
+              Status
+            </Link>
           </Blank>
         ) : (
           <Stage
