@@ -9,7 +9,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
            CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test dev lint bench setup web build package java-helper plugin-example unit e2e browser attack clients surfaces openapi tempo prometheus matrix grammar fuzz test-properties test-kill test-native test-restarts test-kernels test-cluster test-lttng demo-native test-jvm \
+.PHONY: help demo test dev lint bench setup web build package java-helper plugin-example unit e2e browser walkthroughs attack clients surfaces openapi tempo prometheus matrix grammar fuzz test-properties test-kill test-native test-restarts test-kernels test-cluster test-lttng demo-native test-jvm \
         bench-capture bench-spans bench-assemble bench-assembly bench-decode bench-tags bench-red bench-query bench-causes bench-store bench-store-grow bench-browse bench-native bench-nginx bench-soak bench-analysis bench-chains bench-web \
         bench-accuracy bench-end-to-end clean bench-overhead bench-jvm
 
@@ -154,6 +154,10 @@ test-cluster: ## The ClickHouse store on a cluster of two shards and two replica
 browser: build ## The UI in headless Chromium against the running shop
 	python3 demo/shop.py install
 	python3 tests/e2e/browser.py --spanwise $(BINARY)
+
+walkthroughs: build ## Breaks the shop, finds each cause in the UI, and makes the pictures of docs/walkthroughs (root)
+	python3 demo/shop.py install
+	python3 tests/e2e/walkthroughs.py --spanwise $(BINARY)
 
 attack: build ## The server attacked from its network side, in a network of its own, and what held
 	python3 tests/attack/attack.py --spanwise $(BINARY)

@@ -1,0 +1,72 @@
+/**
+ * Goes from the overview to the cause of a fault, as docs/walkthroughs tells it, and makes its
+ * pictures. tests/e2e/walkthroughs.py breaks the shop and runs it:
+ *
+ *   node test/walkthroughs.mjs BASE_URL OUT_DIRECTORY NAME SERVICE FAULT_START_SECONDS
+ *
+ * Exits with 1 if the cause is not what was broken, or takes more than six clicks.
+ */
+import { join } from "node:path";
+import { must, start } from "./browser/harness.mjs";
+
+const MOST_CLICKS = 6;
+const [base, out, name, service, began] = process.argv.slice(2);
+
+const t = await start(base.replace(/\/$/, ""), out);
+const { page } = t;
+page.setDefaultTimeout(30_000);
+await page.setViewportSize({ width: 1240, height: 760 });
+let clicks = 0;
+let pictures = 0;
+
+async function click(target) {
+  clicks++;
+  console.log(`      ${clicks}. ${target}`);
+  await page.locator(target).first().click();
+}
+
+async function picture() {
+  pictures++;
+  await page.mouse.move(5, 5);
+  await page.waitForTimeout(600);
+  await page.screenshot({ path: join(out, `${name}-${pictures}.png`) });
+}
+
+/** From the overview to the page of bottlenecks, by the menu. */
+async function bottlenecks() {
+  await page.goto(`${t.base}/`);
+  await page.waitForSelector("[data-testid=services]");
+  await click("[data-testid=analysis-menu]");
+  await click("[data-testid=analysis-pages] a[href='/bottlenecks']");
+  await page.waitForSelector("[data-testid=shares] tr[data-share]", { timeout: 60_000 });
+}
+
+const WALKS = {
+  "retry-storm": async () => {
+    await bottlenecks();
+    const row = page.locator(`[data-testid=retried] tbody tr:has-text("${service}")`).first();
+    await row.scrollIntoViewIfNeeded();
+    await picture();
+    await click(`[data-testid=retried] tbody tr:has-text("${service}") a:has-text("worst")`);
+    await page.waitForSelector("[data-testid=tree]");
+    await page.keyboard.press("e");
+    await picture();
+  },
+  "n-plus-one": async () => {
+    await bottlenecks();
+    const row = page.locator(`[data-testid=repeated] tbody tr:has-text("${service}")`).first();
+    await row.scrollIntoViewIfNeeded();
+    await picture();
+    await click(`[data-testid=repeated] tbody tr:has-text("${service}") a:has-text("worst")`);
+    await page.waitForSelector("[data-testid=tree]");
+    await click("[data-testid=fold]");
+    await page.waitForSelector(".repeated");
+    await picture();
+  },
+};
+
+await t.check(`${name} of ${service}, since ${new Date(began * 1000).toISOString()}`, async () => {
+  await WALKS[name]();
+  must(clicks <= MOST_CLICKS, `${clicks} clicks`);
+});
+await t.end();
