@@ -128,6 +128,7 @@ struct thread {
     uint8_t *data;
     /* with SW_ROLL */
     _Atomic(uint8_t *) next;    /* a prepared segment */
+    _Atomic uint64_t next_segment; /* its number */
     _Atomic(uint8_t *) retired; /* a segment to unmap */
     _Atomic uint64_t segment;
     uint32_t index;
@@ -222,7 +223,6 @@ uint32_t sw_intern(const char *text);
 void sw_anchor(void);
 void sw_metrics_write(void);
 void sw_filters_apply(uint32_t site);
-uint8_t *sw_segment_make(struct thread *t, uint64_t number);
 void sw_wake(void);
 const char *sw_site_name(uint16_t site, char *to, size_t size);
 void sw_export_slot(struct thread *t, struct slot *slot, uint32_t depth, uint64_t tick);

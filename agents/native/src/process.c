@@ -118,11 +118,13 @@ static void segment_path(char *to, size_t size, uint32_t ring, uint64_t number) 
     snprintf(to, size, "%s/%s.%u.%llu.segment", sw_lib.dir, sw_lib.prefix, ring, (unsigned long long)number);
 }
 
-uint8_t *sw_segment_make(struct thread *t, uint64_t number) {
+/* The helper makes a segment that is not there (O_EXCL). A thread that outran it may find the one that
+ * the helper is making, and takes it. */
+static uint8_t *segment_make(struct thread *t, uint64_t number, int flags) {
     char path[4096];
     int error;
     segment_path(path, sizeof path, t->index, number);
-    return map_file(path, sw_lib.ring_bytes, O_CREAT | O_EXCL, 1, &error);
+    return map_file(path, sw_lib.ring_bytes, O_CREAT | flags, 1, &error);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
@@ -133,7 +135,11 @@ static uint8_t *block_place(struct thread *t, uint64_t number) {
     uint64_t segment = number * BLOCK / sw_lib.ring_bytes;
     if (!t->data || segment != t->segment) {
         uint8_t *next = atomic_exchange(&t->next, NULL);
-        if (!next) next = sw_segment_make(t, segment);
+        if (next && atomic_load(&t->next_segment) != segment) {
+            munmap(next, sw_lib.ring_bytes);
+            next = NULL;
+        }
+        if (!next) next = segment_make(t, segment, 0);
         if (!next) return NULL;
         uint8_t *old = t->data;
         t->data = next;
@@ -451,8 +457,9 @@ static void segments_prepare(void) {
         }
         while (seen[i] < segment) segment_complete(t->index, seen[i]++);
         if (!atomic_load(&t->next)) {
-            uint8_t *next = sw_segment_make(t, segment + 1);
+            uint8_t *next = segment_make(t, segment + 1, O_EXCL);
             uint8_t *nothing = NULL;
+            if (next) atomic_store(&t->next_segment, segment + 1);
             /* The thread may have gone on and made it itself: then O_EXCL failed. */
             if (next && (atomic_load(&t->segment) != segment || !atomic_compare_exchange_strong(&t->next, &nothing, next))) {
                 munmap(next, sw_lib.ring_bytes);

@@ -1,5 +1,5 @@
 /* The library from its outside. `library record DIR`, `load DIR`, `many DIR` write recordings for
- * the reader's tests. */
+ * the reader's tests, `work DIR POLICY MICROSECONDS SECONDS` works in several threads. */
 #include "../src/internal.h"
 
 #include <fcntl.h>
@@ -167,7 +167,85 @@ static void load(const char *dir) {
     }
 }
 
+/* ---- threads that hand spans to each other ---- */
+
+enum { WORKERS = 3 };
+struct progress {
+    volatile uint64_t begun, ended, detached_begun, detached_ended, logs, unused[3];
+};
+static struct progress *progress;
+static _Atomic(struct sw_detached *) mailbox[WORKERS];
+static unsigned pause_us;
+static double work_until;
+SW_KEY(worker_key, "worker");
+SW_KEY(hand_key, "handed");
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void *work_on(void *argument) {
+    long me = (long)argument;
+    struct progress *p = &progress[me];
+    for (long i = 0; work_until == 0 || seconds() < work_until; i++) {
+        struct sw_attr who[] = { sw_i64(&worker_key, me), sw_string(&text_key, "caf\xc3\xa9", 5) };
+        sw_span a = sw_begin(&server);
+        if (a) p->begun++;
+        sw_attrs(a, who, 2);
+        sw_span b = sw_begin(&query);
+        if (b) p->begun++;
+        if (i % 16 == 0 && sw_log(SW_INFO, "working", who, 1) == 0) p->logs++;
+        if (i % 64 == 0 && !atomic_load(&mailbox[(me + 1) % WORKERS])) {
+            struct sw_detached *d = malloc(sizeof *d);
+            sw_detached_begin(d, &task, NULL);
+            if (d->live) p->detached_begun++;
+            sw_detached_attrs(d, who, 1);
+            atomic_store(&mailbox[(me + 1) % WORKERS], d);
+        }
+        struct sw_detached *d = atomic_exchange(&mailbox[me], NULL);
+        if (d) {
+            struct sw_attr handed = sw_i64(&hand_key, me);
+            int live = d->live;
+            sw_detached_attrs(d, &handed, 1);
+            sw_detached_end(d);
+            if (live) p->detached_ended++;
+            free(d);
+        }
+        sw_end(b);
+        if (b) p->ended++;
+        sw_end(a);
+        if (a) p->ended++;
+        if (pause_us) usleep(pause_us);
+    }
+    return NULL;
+}
+
+/* Until it is killed, or for some seconds. What each thread did is in the file `made`. */
+static void work(const char *dir, enum sw_policy policy) {
+    char path[512];
+    mkdir(dir, 0755);
+    snprintf(path, sizeof path, "%s/%d.made", dir, (int)getpid());
+    int fd = open(path, O_RDWR | O_CREAT, 0644);
+    CHECK(fd >= 0 && ftruncate(fd, 4096) == 0);
+    progress = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(progress != MAP_FAILED);
+    begin(dir, policy, 16 * BLOCK, 1u << 30);
+    CHECK(sw_metric_register(&requests) == 0);
+    sw_add(&requests, 1);
+    pthread_t threads[WORKERS];
+    for (long i = 0; i < WORKERS; i++) CHECK(pthread_create(&threads[i], NULL, work_on, (void *)i) == 0);
+    for (int i = 0; i < WORKERS; i++) pthread_join(threads[i], NULL);
+    sw_stop();
+}
+
 int main(int argc, char **argv) {
+    if (argc == 6 && !strcmp(argv[1], "work")) {
+        pause_us = (unsigned)atoi(argv[4]);
+        work_until = atof(argv[5]) > 0 ? seconds() + atof(argv[5]) : 0;
+        return work(argv[2], (enum sw_policy)atoi(argv[3])), 0;
+    }
     if (argc == 3 && !strcmp(argv[1], "record")) return record_all(argv[2]), 0;
     if (argc == 3 && !strcmp(argv[1], "load")) return load(argv[2]), 0;
     if (argc == 3 && !strcmp(argv[1], "filtered")) {

@@ -3,13 +3,17 @@
 //! Nothing of a file is trusted: what is whole is read, and the rest is named.
 
 mod clock;
+mod detached;
 mod filter;
+mod following;
 pub mod otlp;
 mod process;
 mod recording;
 mod ring;
+mod state;
 
 pub use filter::{FilterError, FilterReport, Rule, fits, rules, set_rules};
+pub use following::{FollowCounts, Following, Given};
 pub use process::{Instrument, Process, Site};
 pub use recording::{Piece, Recording};
 pub use ring::{Counts, Detached, LogRecord, MetricPoint, Ring, Span};

@@ -1,5 +1,8 @@
 //! The file of a process: names, call sites, instruments, resource, clock.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
 use crate::clock::{Anchor, Clock};
 use crate::{u16_at, u32_at, u64_at};
 
@@ -135,6 +138,31 @@ impl Process {
             clock: Clock::new(anchors, u64_at(bytes, 32)),
             strings,
         })
+    }
+
+    /// Bytes of a process's file for [`Self::parse`]: only the parts that are in use, as most of
+    /// the file is room.
+    pub(crate) fn used_bytes(file: &File, head: &[u8]) -> std::io::Result<Vec<u8>> {
+        let offset = |n: usize| u64::from(u32_at(head, 600 + 4 * n));
+        let count = |at: usize, most: u32| u64::from(u32_at(head, at).min(most));
+        let parts = [
+            (offset(1), 32 * count(64, SITES_MAX)),
+            (offset(2), 32 * count(68, INSTRUMENTS_MAX)),
+            (offset(3), 4 * count(56, STRINGS_MAX)),
+            (offset(4), u64::from(u32_at(head, 60))),
+            (offset(5), 24 * u64_at(head, 72).min(ANCHORS_MAX)),
+        ];
+        let most = file.metadata()?.len().min(FILE_MAX_BYTES);
+        let end = parts.iter().map(|(at, length)| at + length).max().unwrap_or(0).min(most);
+        let mut bytes = vec![0; usize::try_from(end).unwrap_or(0).max(head.len())];
+        bytes[..head.len()].copy_from_slice(head);
+        for (at, length) in parts {
+            let (from, to) = (at.max(head.len() as u64).min(end), (at + length).min(end));
+            if from < to {
+                file.read_exact_at(&mut bytes[from as usize..to as usize], from)?;
+            }
+        }
+        Ok(bytes)
     }
 
     /// An interned string.

@@ -5,8 +5,9 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use crate::detached::DetachedSpans;
 use crate::process::{FILE_MAX_BYTES, Process};
-use crate::ring::{Counts, Detached, LogRecord, MetricPoint, Ring, Span};
+use crate::ring::{Counts, LogRecord, MetricPoint, Ring, Span};
 
 /// Spans, logs and metrics of one block.
 #[derive(Debug, Default)]
@@ -30,20 +31,14 @@ struct Reading {
     done: bool,
 }
 
-#[derive(Default)]
-struct DetachedSpan {
-    begin: Option<Span>,
-    end: Option<Span>,
-    extras: Vec<u64>,
-}
-
 /// What programs recorded.
 #[derive(Default)]
 pub struct Recording {
     /// The processes.
     pub processes: Vec<Process>,
     readings: Vec<Reading>,
-    detached: HashMap<(usize, u64), DetachedSpan>,
+    /// Of each process: its records are in any of its rings.
+    detached: Vec<DetachedSpans>,
     problems: Vec<String>,
     skipped: HashMap<String, u64>,
 }
@@ -95,6 +90,7 @@ impl Recording {
                 Ok(process) => {
                     known.insert(name, self.processes.len());
                     self.processes.push(process);
+                    self.detached.push(DetachedSpans::unbounded());
                 }
                 Err(problem) => self.problems.push(format!("{} {problem}", file.display())),
             }
@@ -113,7 +109,7 @@ impl Recording {
             segments.sort();
             match File::open(file)
                 .map_err(|error| error.to_string())
-                .and_then(|open| Ring::open(name, open, segments))
+                .and_then(|open| Ring::open(dir, name, open, segments))
             {
                 Ok(ring) => {
                     self.readings.push(Reading { ring, process: *process, time_ns: 0, done: false })
@@ -148,17 +144,7 @@ impl Recording {
                 reading.time_ns = span.end_ns;
             }
             for detached in decoded.detached {
-                let (id, extras, span) = match detached {
-                    Detached::Span(span) => (span.span_id, Vec::new(), Some(span)),
-                    Detached::Attributes(id, words) => (id, words, None),
-                };
-                let known = self.detached.entry((reading.process, id)).or_default();
-                known.extras.extend(extras);
-                match span {
-                    Some(span) if span.open => known.begin = Some(span),
-                    Some(span) => known.end = Some(span),
-                    None => {}
-                }
+                self.detached[reading.process].add(detached);
             }
             if skipped {
                 continue;
@@ -173,21 +159,9 @@ impl Recording {
         }
     }
 
-    /// Detached spans of one process: their records are in any of its rings.
     fn detached_piece(&mut self) -> Option<Piece> {
-        let process = self.detached.keys().map(|(process, _)| *process).min()?;
-        let mut piece = Piece { process, ..Piece::default() };
-        let of_process = self.detached.extract_if(|(of, _), _| *of == process);
-        let mut found: Vec<DetachedSpan> = of_process.map(|(_, span)| span).collect();
-        found.sort_by_key(|span| span.end.or(span.begin).map(|span| (span.end_ns, span.span_id)));
-        for span in found {
-            let Some(mut row) = span.end.or(span.begin) else { continue };
-            let from = piece.extras.len() as u32;
-            piece.extras.extend(span.extras);
-            row.extras = (from, piece.extras.len() as u32);
-            piece.spans.push(row);
-        }
-        Some(piece)
+        let process = self.detached.iter().position(|spans| !spans.is_empty())?;
+        Some(self.detached[process].piece(process, |_| true))
     }
 
     /// Bytes that are still to be read.
@@ -206,7 +180,13 @@ impl Recording {
 
     /// What happened to each ring's spans.
     pub fn counts(&self) -> Vec<(&Ring, Counts)> {
-        self.readings.iter().map(|r| (&r.ring, r.ring.counts)).collect()
+        self.readings.iter().map(|r| (&r.ring, r.ring.counts())).collect()
+    }
+
+    /// Attributes of detached spans that came after their end in the same thread, or of spans that
+    /// are not in the recording.
+    pub fn late_extras(&self) -> u64 {
+        self.detached.iter().map(|spans| spans.late_extras).sum()
     }
 
     /// What could not be read, by name.

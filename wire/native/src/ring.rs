@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::process::Process;
 use crate::{u32_at, u64_at};
@@ -17,6 +17,11 @@ const BLOCK_MAGIC: u64 = 0x314b_4c42_5753_0000 | 32;
 const REMOTE: u8 = 1;
 /// Attributes, events and links of one open span that are kept.
 const EXTRAS_MAX_WORDS: usize = 1 << 17;
+const PROBLEMS_MAX: usize = 100;
+/// Attempts to see a running thread between two records.
+const SNAPSHOTS_MAX: usize = 4;
+const POLICY_DROP: u32 = 1;
+const THREAD_ENDED: u32 = 2;
 const PAD: u8 = 0;
 const SPAN: u8 = 1;
 const SPAN_LONG: u8 = 2;
@@ -183,6 +188,19 @@ pub(crate) struct Decoded {
     pub(crate) extras: Vec<u64>,
 }
 
+/// What is needed to read a ring from a place on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) next: u64,
+    pub(crate) at: u64,
+    pub(crate) base: u64,
+    pub(crate) expected_spans: u64,
+    pub(crate) started: bool,
+    pub(crate) last_span: Option<(u64, u64)>,
+    /// Attributes, events and links of open spans, by depth.
+    pub(crate) carried: Vec<Vec<u64>>,
+}
+
 /// A ring that is read block by block.
 pub struct Ring {
     /// Its file's name.
@@ -191,10 +209,11 @@ pub struct Ring {
     pub tid: u32,
     /// The thread's name.
     pub thread: String,
-    /// What became of its spans. Complete at the end.
-    pub counts: Counts,
+    /// What was counted while it was read.
+    pub(crate) counts: Counts,
     file: File,
     header: Vec<u8>,
+    dir: PathBuf,
     segments: Vec<(u64, PathBuf)>,
     opened: Option<(u64, File)>,
     salt: u64,
@@ -202,9 +221,18 @@ pub struct Ring {
     capacity: u64,
     segment_bytes: u64,
     head: u64,
+    /// The block that is read, and how much of it was read.
     next: u64,
+    at: usize,
+    base: u64,
     expected_spans: u64,
     started: bool,
+    /// Blocks were left out because they were gone.
+    jumped: bool,
+    /// Depth and start of the last span that was read.
+    last_span: Option<(usize, u64)>,
+    /// Where `pending` begins.
+    mark: Mark,
     pending: Option<Pending>,
     carried: Vec<Vec<u64>>,
     ended: bool,
@@ -219,6 +247,7 @@ impl Ring {
     /// # Errors
     /// What is wrong with its head.
     pub(crate) fn open(
+        dir: &Path,
         name: String,
         file: File,
         segments: Vec<(u64, PathBuf)>,
@@ -244,16 +273,6 @@ impl Ring {
         {
             return Err("has impossible sizes in its head".to_owned());
         }
-        let count = |n: usize| u64_at(&header, 144 + 8 * n);
-        let counts = Counts {
-            dropped_full: count(0),
-            dropped_depth: count(1),
-            dropped_signal: count(2),
-            dropped_extras: count(3),
-            dropped_ends: count(4),
-            misused: count(5),
-            ..Counts::default()
-        };
         let head = u64_at(&header, 128);
         let text = header[72..88].split(|byte| *byte == 0).next().unwrap_or_default();
         let last = head.div_ceil(block_bytes);
@@ -268,8 +287,9 @@ impl Ring {
             name,
             tid: u32_at(&header, 20),
             thread: String::from_utf8_lossy(text).into_owned(),
-            counts,
+            counts: Counts::default(),
             file,
+            dir: dir.to_owned(),
             segments,
             opened: None,
             salt: u64_at(&header, 32),
@@ -278,8 +298,13 @@ impl Ring {
             segment_bytes,
             head,
             next: first,
+            at: 0,
+            base: 0,
             expected_spans: 0,
             started: false,
+            jumped: false,
+            last_span: None,
+            mark: Mark { next: first, carried: vec![Vec::new(); DEPTH_MAX], ..Mark::default() },
             pending: None,
             carried: vec![Vec::new(); DEPTH_MAX],
             ended: false,
@@ -295,13 +320,32 @@ impl Ring {
         match &self.pending {
             Some(pending) => pending.number,
             None if self.ended && !complete => self.head / self.block_bytes,
+            None if self.ended => self.head.div_ceil(self.block_bytes),
             None => self.next,
         }
     }
 
     /// Number of bytes to read.
     pub(crate) const fn bytes(&self) -> u64 {
-        self.head.saturating_sub(self.next * self.block_bytes)
+        self.head.saturating_sub(self.place())
+    }
+
+    const fn place(&self) -> u64 {
+        self.next.saturating_mul(self.block_bytes).saturating_add(self.at as u64)
+    }
+
+    /// What became of its spans, with what its program counted.
+    pub fn counts(&self) -> Counts {
+        let count = |n: usize| u64_at(&self.header, 144 + 8 * n);
+        Counts {
+            dropped_full: count(0),
+            dropped_depth: count(1),
+            dropped_signal: count(2),
+            dropped_extras: self.counts.dropped_extras.saturating_add(count(3)),
+            dropped_ends: count(4),
+            misused: count(5),
+            ..self.counts
+        }
     }
 
     fn read_block(&mut self, number: u64) -> Result<Vec<u8>, String> {
@@ -314,6 +358,9 @@ impl Ring {
         } else {
             let segment = position / self.segment_bytes;
             if self.opened.as_ref().is_none_or(|(number, _)| *number != segment) {
+                if self.segments.last().is_none_or(|(last, _)| *last < segment) {
+                    self.segments = segments_of(&self.dir, &self.name);
+                }
                 let found = self.segments.binary_search_by_key(&segment, |(number, _)| *number);
                 let Ok(found) = found else { return Err(format!("segment {segment} is missing")) };
                 let file = File::open(&self.segments[found].1)
@@ -331,10 +378,79 @@ impl Ring {
             self.problems.push(format!("block {number} is cut off after {length} bytes"));
             block.truncate(length);
         }
-        if u64_at(&block, 0) != BLOCK_MAGIC || u64_at(&block, 8) != number {
+        let mut head = [0; 16];
+        if self.capacity > 0 {
+            // A program that still runs may have begun to overwrite what was just read.
+            let at = HEADER_BYTES as u64 + position % self.capacity;
+            let again = read_some(&self.file, &mut head, at);
+            again.map_err(|error| format!("block {number}: {error}"))?;
+        } else {
+            head.copy_from_slice(&block[..16]);
+        }
+        let is_it = |bytes: &[u8]| u64_at(bytes, 0) == BLOCK_MAGIC && u64_at(bytes, 8) == number;
+        if !is_it(&block) || !is_it(&head) {
             return Err(format!("block {number} is damaged, or was overwritten while it was read"));
         }
         Ok(block)
+    }
+
+    /// Reads on in the block at hand. Returns the spans of the block before, whose open spans are
+    /// known now.
+    fn read_on(&mut self, process: &Process) -> Result<Option<Decoded>, String> {
+        let number = self.next;
+        let block = self.read_block(number)?;
+        let mut decoded = None;
+        if self.at == 0 {
+            let before = u64_at(&block, 24);
+            if !self.started || self.jumped {
+                let known = if self.started { self.expected_spans } else { 0 };
+                self.counts.overwritten += before.saturating_sub(known);
+            } else {
+                self.counts.damaged += before.saturating_sub(self.expected_spans);
+            }
+            (self.started, self.jumped) = (true, false);
+            let stack = self.stack(&block);
+            decoded = self.resolve(process, &stack);
+            self.expected_spans = before;
+            self.base = u64_at(&block, 16);
+            self.set_mark();
+            self.at = 32;
+        } else if self.pending.is_none() {
+            self.set_mark();
+        }
+        let mut pending = self.pending.take().unwrap_or_else(|| Pending {
+            number,
+            last_tick: self.base,
+            ..Pending::default()
+        });
+        self.parse(&block, number, process, &mut pending);
+        self.pending = Some(pending);
+        let used = self.head.saturating_sub(number * self.block_bytes).min(self.block_bytes);
+        self.at = usize::try_from(used).unwrap_or(usize::MAX);
+        if used == self.block_bytes {
+            (self.next, self.at) = (number + 1, 0);
+        }
+        Ok(decoded)
+    }
+
+    fn set_mark(&mut self) {
+        self.mark = Mark {
+            next: self.next,
+            at: self.at as u64,
+            base: self.base,
+            expected_spans: self.expected_spans,
+            started: self.started,
+            last_span: self.last_span.map(|(depth, start)| (depth as u64, start)),
+            carried: self.carried.clone(),
+        };
+    }
+
+    /// Spans before what cannot be read. Without what is after them, the spans that were open
+    /// around them are not known.
+    fn cut(&mut self, process: &Process) -> Option<Decoded> {
+        let decoded = self.resolve(process, &[]);
+        self.carried.iter_mut().for_each(Vec::clear);
+        decoded
     }
 
     /// The next block's spans; `None` at the end.
@@ -343,42 +459,27 @@ impl Ring {
             if self.ended {
                 return None;
             }
-            if self.next * self.block_bytes >= self.head {
+            if self.place() >= self.head {
                 self.ended = true;
                 return Some(self.finish(process));
             }
-            let number = self.next;
-            self.next += 1;
-            let block = match self.read_block(number) {
-                Ok(block) => block,
+            let decoded = match self.read_on(process) {
+                Ok(decoded) => decoded,
                 Err(problem) => {
-                    if self.problems.len() < 100 {
-                        self.problems.push(problem);
-                    }
-                    // Without the block after it, the pending block's open spans are not known.
-                    let decoded = self.resolve(process, &[]);
-                    self.carried.iter_mut().for_each(Vec::clear);
-                    if let Some(decoded) = decoded {
-                        return Some(decoded);
-                    }
-                    continue;
+                    self.note(problem);
+                    (self.next, self.at) = (self.next + 1, 0);
+                    self.cut(process)
                 }
             };
-            let before = u64_at(&block, 24);
-            if self.started {
-                self.counts.damaged += before.saturating_sub(self.expected_spans);
-            } else {
-                self.counts.overwritten = before;
-                self.started = true;
-            }
-            let stack = self.stack(&block);
-            let decoded = self.resolve(process, &stack);
-            let pending = self.parse(&block, number, process);
-            self.expected_spans = before + pending.1;
-            self.pending = Some(pending.0);
             if decoded.is_some() {
                 return decoded;
             }
+        }
+    }
+
+    fn note(&mut self, problem: String) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(problem);
         }
     }
 
@@ -410,7 +511,7 @@ impl Ring {
     /// The spans that are open in the ring's head.
     fn slots(&self) -> Vec<Open> {
         let depth = (u32_at(&self.header, 136) as usize).min(DEPTH_MAX);
-        (0..depth)
+        let mut slots: Vec<Open> = (0..depth)
             .map(|n| {
                 let at = 4096 + 64 * n;
                 let meta = u64_at(&self.header, at + 8);
@@ -427,16 +528,22 @@ impl Ring {
                     ..Open::default()
                 }
             })
-            .collect()
+            .collect();
+        // A span between its record and its slot is in both.
+        if let Some(slot) = slots.last()
+            && self.last_span == Some((slots.len() - 1, slot.start))
+        {
+            slots.pop();
+        }
+        slots
     }
 
-    /// Records of a block, and its number of complete spans.
-    fn parse(&mut self, block: &[u8], number: u64, process: &Process) -> (Pending, u64) {
-        let mut base = u64_at(block, 16);
-        let mut pending = Pending { number, last_tick: base, ..Pending::default() };
-        pending.items.reserve(block.len() / 16);
+    /// Records of a block from `at` on.
+    fn parse(&mut self, block: &[u8], number: u64, process: &Process, pending: &mut Pending) {
+        let mut base = self.base;
+        pending.items.reserve(block.len().saturating_sub(self.at) / 16);
         let mut spans = 0;
-        let mut at = 32;
+        let mut at = self.at;
         while at + 8 <= block.len() {
             let first = u64_at(block, at);
             let kind = first as u8;
@@ -449,9 +556,11 @@ impl Ring {
                 let second = u64_at(block, at + 8);
                 let end = base.wrapping_add(first >> 32);
                 let extras = self.take_extras(depth, &mut pending.extras);
+                let start = end.wrapping_sub(second & 0xffff_ffff_ffff);
                 pending.last_tick = end;
+                self.last_span = Some((depth, start));
                 pending.items.push(Item::Span(Ended {
-                    start: end.wrapping_sub(second & 0xffff_ffff_ffff),
+                    start,
                     end,
                     depth: depth as u8,
                     status: (second >> 48) as u8 & 3,
@@ -488,6 +597,7 @@ impl Ring {
                     let remote = first >> 48 & 1 != 0 && words >= 7;
                     let extras = self.take_extras(depth, &mut pending.extras);
                     pending.last_tick = get(2);
+                    self.last_span = Some((depth, get(1)));
                     pending.items.push(Item::Span(Ended {
                         start: get(1),
                         end: get(2),
@@ -557,13 +667,12 @@ impl Ring {
                 }
             }
         }
-        (pending, spans)
+        self.base = base;
+        self.expected_spans += spans;
     }
 
     fn damaged_record(&mut self, number: u64, at: usize) {
-        if self.problems.len() < 100 {
-            self.problems.push(format!("block {number} is damaged at byte {at}"));
-        }
+        self.note(format!("block {number} is damaged at byte {at}"));
     }
 
     fn take_extras(&mut self, depth: usize, to: &mut Vec<u64>) -> (u32, u32) {
@@ -665,20 +774,165 @@ impl Ring {
         span
     }
 
-    /// The last block, and the spans that were open.
-    fn finish(&mut self, process: &Process) -> Decoded {
-        let mut slots = self.slots();
-        let last_tick = self.pending.as_ref().map_or(0, |pending| pending.last_tick);
-        // A span that was killed between its record and its slot is in both.
-        if let (Some(pending), Some(slot)) = (&self.pending, slots.last()) {
-            let last = pending.items.iter().rev().find_map(|item| match item {
-                Item::Span(ended) => Some((usize::from(ended.depth), ended.start)),
-                Item::Log { .. } => None,
-            });
-            if last == Some((slots.len() - 1, slot.start)) {
-                slots.pop();
+    /// Reads where the program's thread is.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(crate) fn refresh(&mut self) -> std::io::Result<()> {
+        // First the state: after a thread's end, its head no longer moves.
+        let (mut state, mut rest) = ([0; 4], [0; 72]);
+        self.file.read_exact_at(&mut state, 68)?;
+        self.file.read_exact_at(&mut rest, 128)?;
+        self.header[68..72].copy_from_slice(&state);
+        self.header[128..200].copy_from_slice(&rest);
+        self.head = self.head.max(u64_at(&rest, 0));
+        Ok(())
+    }
+
+    /// Whether its thread has ended.
+    pub(crate) fn thread_ended(&self) -> bool {
+        u32_at(&self.header, 68) == THREAD_ENDED
+    }
+
+    pub(crate) const fn block_bytes(&self) -> u64 {
+        self.block_bytes
+    }
+
+    /// Bytes that the program has committed, as of the last `refresh`.
+    pub(crate) const fn committed(&self) -> u64 {
+        self.head
+    }
+
+    /// Up to where everything has been given out.
+    pub(crate) fn given_out(&self) -> u64 {
+        match self.pending {
+            Some(_) => self.mark.next.saturating_mul(self.block_bytes) + self.mark.at,
+            None => self.place(),
+        }
+    }
+
+    /// What is needed to go on behind what has been given out.
+    pub(crate) fn mark(&mut self) -> &Mark {
+        if self.pending.is_none() {
+            self.set_mark();
+        }
+        &self.mark
+    }
+
+    /// Goes on from a mark.
+    pub(crate) fn go_on(&mut self, mut mark: Mark) {
+        mark.carried.resize(DEPTH_MAX, Vec::new());
+        let first = self.next;
+        self.next = mark.next;
+        self.at = usize::try_from(mark.at.min(self.block_bytes)).unwrap_or(0);
+        self.base = mark.base;
+        self.expected_spans = mark.expected_spans;
+        self.started = mark.started;
+        self.last_span = mark.last_span.map(|(depth, start)| (depth as usize, start));
+        self.carried.clone_from(&mark.carried);
+        if self.next < first {
+            (self.next, self.at, self.jumped) = (first, 0, true);
+            self.carried.iter_mut().for_each(Vec::clear);
+        }
+        self.set_mark();
+    }
+
+    /// Spans that came to their end since the last call, of at most so many blocks. `true` if
+    /// there is more to read.
+    pub(crate) fn follow(&mut self, process: &Process, blocks_max: usize) -> (Vec<Decoded>, bool) {
+        let mut found = Vec::new();
+        for _ in 0..blocks_max {
+            if self.place() >= self.head {
+                found.extend(self.settle(process));
+                return (found, false);
+            }
+            match self.read_on(process) {
+                Ok(decoded) => found.extend(decoded),
+                Err(problem) => {
+                    self.jump(problem);
+                    found.extend(self.cut(process));
+                    self.set_mark();
+                }
             }
         }
+        (found, self.place() < self.head)
+    }
+
+    /// The rest, and the spans that are open: nothing writes to the ring any more.
+    pub(crate) fn end(&mut self, process: &Process) -> Decoded {
+        let mut header = vec![0; HEADER_BYTES];
+        if self.file.read_exact_at(&mut header, 0).is_ok() {
+            self.header = header;
+        }
+        let decoded = self.finish(process);
+        self.set_mark();
+        decoded
+    }
+
+    /// Behind a block that is gone.
+    fn jump(&mut self, problem: String) {
+        let last = self.head.div_ceil(self.block_bytes);
+        let mut to = self.next + 1;
+        if self.capacity > 0 {
+            to = to.max(last.saturating_sub(self.capacity / self.block_bytes));
+        } else {
+            let blocks = self.segment_bytes / self.block_bytes;
+            self.segments = segments_of(&self.dir, &self.name);
+            let segment = self.next / blocks;
+            match self.segments.iter().find(|(number, _)| *number >= segment) {
+                Some((number, _)) if *number == segment => self.note(problem),
+                Some((number, _)) => to = number.saturating_mul(blocks),
+                None => to = last,
+            }
+        }
+        (self.next, self.at, self.jumped) = (to.min(last).max(self.next + 1), 0, true);
+    }
+
+    /// Gives out the spans behind the last full block, if the thread can be seen between two
+    /// records. A thread that cannot soon fills a block.
+    fn settle(&mut self, process: &Process) -> Option<Decoded> {
+        self.pending.as_ref()?;
+        for _ in 0..SNAPSHOTS_MAX {
+            let (mut before, mut after) = ([0; 72], [0; 72]);
+            let mut slots = vec![0; DEPTH_MAX * 64];
+            let read = (self.file.read_exact_at(&mut before, 128))
+                .and_then(|()| self.file.read_exact_at(&mut slots, 4096))
+                .and_then(|()| self.file.read_exact_at(&mut after, 128));
+            if read.is_err() || u64_at(&before, 0) != self.head {
+                return None;
+            }
+            // The ends that were dropped changed slots and not the head.
+            if u64_at(&after, 0) == self.head && u64_at(&before, 48) == u64_at(&after, 48) {
+                self.header[128..200].copy_from_slice(&before);
+                self.header[4096..].copy_from_slice(&slots);
+                let open = self.slots();
+                return self.resolve(process, &open);
+            }
+        }
+        None
+    }
+
+    /// With the policy drop: gives the program room up to what has been given out.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(crate) fn give_room(&self, mark: &Mark) -> std::io::Result<()> {
+        if u32_at(&self.header, 40) != POLICY_DROP {
+            return Ok(());
+        }
+        let room = mark.next.saturating_mul(self.block_bytes);
+        let mut known = [0; 8];
+        self.file.read_exact_at(&mut known, 256)?;
+        if u64::from_le_bytes(known) < room {
+            self.file.write_all_at(&room.to_le_bytes(), 256)?;
+        }
+        Ok(())
+    }
+
+    /// The last block, and the spans that were open.
+    pub(crate) fn finish(&mut self, process: &Process) -> Decoded {
+        let slots = self.slots();
+        let last_tick = self.pending.as_ref().map_or(self.base, |pending| pending.last_tick);
         let mut decoded = self.resolve(process, &slots).unwrap_or_default();
         let mut above: Option<Open> = None;
         for (depth, slot) in slots.iter().enumerate() {
@@ -705,6 +959,21 @@ impl Ring {
         }
         decoded
     }
+}
+
+/// The segments of a ring, in order.
+pub(crate) fn segments_of(dir: &Path, ring: &str) -> Vec<(u64, PathBuf)> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut segments: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| {
+            let path = entry.path();
+            let name = path.file_name()?.to_str()?.strip_suffix(".segment")?;
+            let number = name.strip_prefix(ring)?.strip_prefix('.')?.parse().ok()?;
+            Some((number, path))
+        })
+        .collect();
+    segments.sort();
+    segments
 }
 
 /// Reads until the buffer is full or the file ends.
