@@ -256,6 +256,11 @@ impl Following {
         }
     }
 
+    /// The attributes that processes get.
+    pub fn resource(&self) -> &[(String, String)] {
+        &self.resource
+    }
+
     /// The process of what was given out by the last [`Self::poll`].
     pub fn process(&self, name: &str) -> Option<&Process> {
         self.processes.get(name).map(|followed| &followed.process)

@@ -643,7 +643,7 @@ impl Ring {
                         end_ns: if open {
                             start_ns
                         } else {
-                            process.clock.unix_ns(get(2), &mut self.hint)
+                            process.clock.unix_ns(get(2), &mut self.hint).max(start_ns)
                         },
                         extras: (0, 0),
                     }));
@@ -719,7 +719,8 @@ impl Ring {
                     );
                     around[depth] = Some(span);
                     let start_ns = process.clock.unix_ns(ended.start, &mut self.hint);
-                    let end_ns = process.clock.unix_ns(ended.end, &mut self.hint);
+                    // The wall clock may go back between two anchors.
+                    let end_ns = process.clock.unix_ns(ended.end, &mut self.hint).max(start_ns);
                     decoded.spans.push(Span {
                         trace_id: span.trace_id,
                         span_id: span.span_id,

@@ -86,7 +86,10 @@ impl Seen {
         let (complete, open) = (all(|seen| seen.0 == 1), all(|seen| seen.1 == 1));
         let about = |known: u64, found: u64, what: &str| {
             // A thread may have been killed between a record and its count.
-            assert!((known..=known + threads).contains(&found), "{what}: {known}, {found}: {counts:?}");
+            assert!(
+                (known..=known + threads).contains(&found),
+                "{what}: {known}, {found}: {counts:?}"
+            );
         };
         about(ended + detached_ended, complete, "ended");
         about(begun + detached_begun, complete + open, "begun");
@@ -104,7 +107,12 @@ fn lives(child: &mut Child) -> impl FnMut(u32, &str) -> bool {
 
 /// Follows until `end`, and then until all is read. With `restart_every`, the reader is dropped and
 /// begins at its last checkpoint, with and without what it had read since.
-fn follow(dir: &Path, child: &mut Child, restart_every: u32, mut end: impl FnMut(&mut Child)) -> (Seen, FollowCounts) {
+fn follow(
+    dir: &Path,
+    child: &mut Child,
+    restart_every: u32,
+    mut end: impl FnMut(&mut Child),
+) -> (Seen, FollowCounts) {
     let open = |checkpoint: Option<&[u8]>| {
         Following::open(dir, Vec::new(), checkpoint).expect("a checkpoint")
     };
@@ -149,7 +157,14 @@ fn follow(dir: &Path, child: &mut Child, restart_every: u32, mut end: impl FnMut
     }
     let last = last.expect("counts");
     counts.overwritten += last.overwritten;
-    (seen, FollowCounts { damaged: counts.damaged + last.damaged, overwritten: counts.overwritten, ..last })
+    (
+        seen,
+        FollowCounts {
+            damaged: counts.damaged + last.damaged,
+            overwritten: counts.overwritten,
+            ..last
+        },
+    )
 }
 
 fn directory(name: &str) -> PathBuf {
@@ -236,7 +251,11 @@ fn a_reader_that_is_slow_counts_what_was_deleted_before_it_came() {
     let complete = seen.spans.values().filter(|seen| seen.0 == 1).count() as u64;
     assert!(seen.spans.values().all(|seen| seen.0 + seen.1 == 1), "none twice");
     assert!(counts.overwritten > 0, "{counts:?}");
-    assert_eq!(complete + counts.overwritten + counts.damaged, ended + detached_ended, "{counts:?}");
+    assert_eq!(
+        complete + counts.overwritten + counts.damaged,
+        ended + detached_ended,
+        "{counts:?}"
+    );
     std::fs::remove_dir_all(&dir).expect("removed");
 }
 
