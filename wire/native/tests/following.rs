@@ -269,3 +269,54 @@ fn a_damaged_checkpoint_is_named() {
     assert!(Following::open(&dir, Vec::new(), Some(&bytes)).is_ok());
     assert!(Following::open(&dir, Vec::new(), Some(&bytes[..bytes.len() - 1])).is_err());
 }
+
+/// Damaged files of a killed program, a great many times: `SPANWISE_TEST_MUTATIONS=100000`.
+#[test]
+fn files_that_are_damaged_in_any_way_are_followed_to_an_end() {
+    let rounds = std::env::var("SPANWISE_TEST_MUTATIONS").ok().and_then(|n| n.parse().ok());
+    let dir = directory("mutated");
+    let mut child = work(&dir, 0, 300, 0.0);
+    std::thread::sleep(Duration::from_millis(400));
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    let files: Vec<(PathBuf, Vec<u8>)> = std::fs::read_dir(&dir)
+        .expect("files")
+        .flatten()
+        .filter(|file| file.path().extension().is_some_and(|of| of != "made"))
+        .map(|file| (file.path(), std::fs::read(file.path()).expect("read")))
+        .collect();
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = move || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    for _ in 0..rounds.unwrap_or(200) {
+        let (path, bytes) = &files[next() as usize % files.len()];
+        let mut damaged = bytes.clone();
+        if next().is_multiple_of(4) {
+            damaged.truncate(next() as usize % bytes.len());
+        } else {
+            for _ in 0..1 + next() % 8 {
+                let at = next() as usize % bytes.len().min(20_000);
+                damaged[at] = [0, 1, 0x7f, 0xff, next() as u8][next() as usize % 5];
+            }
+        }
+        std::fs::write(path, &damaged).expect("written");
+        let mut following = Following::open(&dir, Vec::new(), None).expect("followed");
+        let (mut spans, began) = (0, Instant::now());
+        for _ in 0..1000 {
+            let (given, more) = following.poll(&mut |_, _| true);
+            spans += given.iter().map(|given| given.piece.spans.len()).sum::<usize>();
+            if !more {
+                break;
+            }
+        }
+        assert!(spans < 10_000_000 && began.elapsed() < Duration::from_secs(10), "it has an end");
+        let checkpoint = following.checkpoint();
+        Following::open(&dir, Vec::new(), Some(&checkpoint)).expect("its own checkpoint");
+        std::fs::write(path, bytes).expect("written");
+    }
+    std::fs::remove_dir_all(&dir).expect("removed");
+}
