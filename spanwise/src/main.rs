@@ -6,15 +6,12 @@
 
 mod client;
 mod config;
-mod drain;
 mod failure;
 mod flags;
-mod host_metrics;
 mod import;
 mod java;
 mod manual;
 mod memory;
-mod otlp;
 mod replay;
 mod run;
 mod terminal;

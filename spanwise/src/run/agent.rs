@@ -19,9 +19,6 @@ use tokio::task::JoinHandle;
 use super::port_owner;
 use crate::config;
 
-/// Counters of what runs beside the agent.
-pub(crate) type MoreCounters = Arc<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>;
-
 /// Interval at which the agent reports facts about itself.
 const FACTS_EVERY: Duration = Duration::from_secs(1);
 
@@ -74,7 +71,6 @@ impl LocalAgent {
         plugins: Vec<Plugin>,
         destination: Destination,
         owns_process: bool,
-        more: MoreCounters,
     ) -> Result<Self, String> {
         let settings = &config.settings;
         let sender = FlightSender::spawn(SenderConfig {
@@ -121,10 +117,10 @@ impl LocalAgent {
             Err(error) => return Err(format!("the agent's start failed: {error}")),
         };
         let agent = Arc::new(agent);
-        let first = facts(&agent, &sender, &more);
+        let first = facts(&agent, &sender);
         report(&sender, &first);
         let (tell, told) = watch::channel(first);
-        let telling = tokio::spawn(tell_facts(Arc::clone(&agent), sender.clone(), tell, more));
+        let telling = tokio::spawn(tell_facts(Arc::clone(&agent), sender.clone(), tell));
         Ok(Self { agent, sender, telling, facts: told })
     }
 
@@ -180,22 +176,17 @@ fn report(sender: &FlightSender, facts: &AgentFacts) {
     }
 }
 
-async fn tell_facts(
-    agent: Arc<Agent>,
-    sender: FlightSender,
-    tell: watch::Sender<AgentFacts>,
-    more: MoreCounters,
-) {
+async fn tell_facts(agent: Arc<Agent>, sender: FlightSender, tell: watch::Sender<AgentFacts>) {
     let mut timer = tokio::time::interval(FACTS_EVERY);
     loop {
         timer.tick().await;
-        let now = facts(&agent, &sender, &more);
+        let now = facts(&agent, &sender);
         report(&sender, &now);
         tell.send_replace(now);
     }
 }
 
-fn facts(agent: &Agent, sender: &FlightSender, more: &MoreCounters) -> AgentFacts {
+fn facts(agent: &Agent, sender: &FlightSender) -> AgentFacts {
     let facts = agent.facts();
     let mut counters: BTreeMap<String, Count> =
         facts.counters.into_iter().map(|(name, count)| (name, count.into())).collect();
@@ -205,7 +196,6 @@ fn facts(agent: &Agent, sender: &FlightSender, more: &MoreCounters) -> AgentFact
             .filter_map(|(name, count)| Some((format!("transfer_{name}"), count.as_u64()?.into())));
         counters.extend(transfer);
     }
-    counters.extend(counted(more));
     AgentFacts {
         counters,
         detail: Some(facts.detail),
@@ -215,48 +205,6 @@ fn facts(agent: &Agent, sender: &FlightSender, more: &MoreCounters) -> AgentFact
         plugins: facts.plugins.into_iter().map(plugin).collect(),
         unknown: facts.unknown.into_iter().map(unknown).collect(),
         version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-    }
-}
-
-fn counted(more: &MoreCounters) -> impl Iterator<Item = (String, Count)> + use<> {
-    more().into_iter().map(|(name, count)| (name, count.into()))
-}
-
-/// Tells the server about native programs where no agent watches the kernel.
-pub(crate) struct NativeReport {
-    sender: FlightSender,
-    telling: JoinHandle<()>,
-}
-
-impl NativeReport {
-    /// # Errors
-    /// If the server's address is wrong.
-    pub(crate) fn start(server: String, host: String, more: MoreCounters) -> Result<Self, String> {
-        let sender =
-            FlightSender::spawn(SenderConfig::new(server)).map_err(|error| error.to_string())?;
-        let telling = {
-            let sender = sender.clone();
-            tokio::spawn(async move {
-                let mut timer = tokio::time::interval(FACTS_EVERY);
-                loop {
-                    timer.tick().await;
-                    let facts = AgentFacts {
-                        counters: counted(&more).collect(),
-                        host: Some(host.clone()),
-                        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-                        ..AgentFacts::default()
-                    };
-                    report(&sender, &facts);
-                }
-            })
-        };
-        Ok(Self { sender, telling })
-    }
-
-    pub(crate) async fn stop(self) {
-        self.telling.abort();
-        let _ = self.telling.await;
-        self.sender.shutdown(Duration::ZERO).await;
     }
 }
 

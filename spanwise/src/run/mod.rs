@@ -5,7 +5,6 @@ mod assembly;
 mod descriptors;
 mod listen;
 mod logging;
-mod native;
 mod port_owner;
 mod process;
 mod receivers;
@@ -28,11 +27,9 @@ use spanwise_ingest::Receiver;
 use tokio::runtime::Handle;
 
 use crate::config::{AgentConfig, Config, Loaded, StoreAt};
-use crate::drain::{DrainConfig, Drains};
 use crate::failure::Failure;
 use crate::terminal::print;
 use agent::{Destination, LocalAgent};
-use native::Native;
 use server::Server;
 use status::AgentState;
 
@@ -52,11 +49,7 @@ pub(crate) fn up(loaded: Loaded) -> Result<(), Failure> {
         let stop = signals::watch()?;
         let mut server = Server::start(&loaded.config, &receivers, AgentState::Starting).await?;
         let config = &loaded.config.agent;
-        let destination = server.destination();
-        let native = Native::start(config, &destination.url)?;
-        let started =
-            LocalAgent::start(config, plugins, destination.clone(), false, native.counters()).await;
-        let report = native.report(started.is_ok(), destination.url)?;
+        let started = LocalAgent::start(config, plugins, server.destination(), false).await;
         let agent = match started {
             Ok(agent) => {
                 reload_on_hang_up(&loaded, &agent)?;
@@ -78,7 +71,6 @@ pub(crate) fn up(loaded: Loaded) -> Result<(), Failure> {
         };
         print(&banner(&loaded, &server, &state))?;
         let served = server.serve(&stop).await;
-        native.stop(report).await;
         if let Ok(agent) = agent {
             agent.stop(FLUSH_HERE).await;
         }
@@ -107,44 +99,21 @@ pub(crate) fn agent(loaded: Loaded) -> Result<(), Failure> {
         let config = &loaded.config.agent;
         let plugins = plugins(config)?;
         let destination = Destination::at(&config.settings.server).await;
-        let native = Native::start(config, &destination.url)?;
-        let url = destination.url.clone();
-        let started =
-            LocalAgent::start(config, plugins, destination, true, native.counters()).await;
-        let report = native.report(started.is_ok(), url)?;
-        let agent = match started {
-            Ok(agent) => {
-                reload_on_hang_up(&loaded, &agent)?;
-                Ok(agent)
-            }
-            Err(reason) if native.is_any() => {
-                tracing::warn!(
-                    "the kernel is not watched: {reason}; `spanwise doctor` tells what it allows"
-                );
-                Err(reason)
-            }
-            Err(reason) => {
-                return Err(Failure::cannot(format_args!(
-                    "the agent cannot run: {reason}; `spanwise doctor` tells what this kernel \
-                     allows"
-                )));
-            }
-        };
-        let state = match &agent {
-            Ok(agent) => agent.summary(),
-            Err(reason) => format!("only native programs and this host's metrics: {reason}"),
-        };
+        let started = LocalAgent::start(config, plugins, destination, true).await;
+        let agent = started.map_err(|reason| {
+            Failure::cannot(format_args!(
+                "the agent cannot run: {reason}; `spanwise doctor` tells what this kernel allows"
+            ))
+        })?;
+        reload_on_hang_up(&loaded, &agent)?;
         print(&format!(
             "Spanwise {} watches this machine\n  server       {}\n  agent        {}\n\n",
             env!("CARGO_PKG_VERSION"),
             config.settings.server,
-            state,
+            agent.summary(),
         ))?;
         stop.cancelled().await;
-        native.stop(report).await;
-        if let Ok(agent) = agent {
-            agent.stop(FLUSH_FAR).await;
-        }
+        agent.stop(FLUSH_FAR).await;
         Ok(())
     })
 }
