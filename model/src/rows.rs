@@ -6,12 +6,13 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, MapArray, RecordBatch, StringArray, UInt32Array};
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::compute::{take, take_record_batch};
+use arrow::datatypes::UInt8Type;
 use arrow::error::ArrowError;
 
 use crate::absent::is_shared;
 use crate::builder::AttributeMaps;
 use crate::schema::column;
-use crate::{ModelError, SpanBatch, Template};
+use crate::{AttributeRef, ModelError, SpanBatch, Template};
 
 /// Attributes of a batch's rows, as templates and the rows' own values.
 #[derive(Debug, Clone)]
@@ -242,6 +243,99 @@ impl SpanRows {
         Ok(Arc::new(maps.finish()?))
     }
 
+    /// The attributes of a row, in order.
+    ///
+    /// # Errors
+    /// If the column of attributes does not have its type.
+    pub fn attributes_of<'a>(
+        &'a self,
+        row: usize,
+        mut each: impl FnMut(&'a str, AttributeRef<'a>),
+    ) -> Result<(), ModelError> {
+        if let Some(templated) = &self.templated
+            && let Some((template, first)) = templated.row(row)
+        {
+            let own = (first..).map(|text| templated.texts.value(text));
+            for (key, type_number, text) in template.attributes(own) {
+                each(key, AttributeRef::from_parts(type_number, text));
+            }
+            return Ok(());
+        }
+        let map = self.map()?;
+        if map.is_null(row) {
+            return Ok(());
+        }
+        let wrong = || ModelError::Column { column: column::ATTRIBUTES };
+        let values = map.values().as_struct_opt().ok_or_else(wrong)?;
+        let keys = map.keys().as_string_opt::<i32>().ok_or_else(wrong)?;
+        let types = values.column(0).as_primitive_opt::<UInt8Type>().ok_or_else(wrong)?;
+        let texts = values.column(1).as_string_opt::<i32>().ok_or_else(wrong)?;
+        let offsets = map.value_offsets();
+        for entry in offsets[row] as usize..offsets[row + 1] as usize {
+            let value = AttributeRef::from_parts(types.value(entry), texts.value(entry));
+            each(keys.value(entry), value);
+        }
+        Ok(())
+    }
+
+    fn map(&self) -> Result<&MapArray, ModelError> {
+        let name = column::ATTRIBUTES;
+        let map = self.columns.column_by_name(name).and_then(|column| column.as_map_opt());
+        map.ok_or(ModelError::Column { column: name })
+    }
+
+    /// The rows with more attributes. `added` has the index of a row, a key and a value, sorted by
+    /// row. The other rows keep their templates.
+    ///
+    /// # Errors
+    /// If the column of attributes does not have its type, or texts are too large for one array.
+    pub fn with_attributes(
+        &self,
+        added: &[(usize, &str, AttributeRef<'_>)],
+    ) -> Result<Self, ModelError> {
+        let map = self.map()?;
+        let mut maps = AttributeMaps::default();
+        let mut rest = added;
+        let mut places = Vec::with_capacity(self.num_rows());
+        let mut kept = Vec::new();
+        for row in 0..self.num_rows() {
+            let count = rest.iter().take_while(|(at, ..)| *at == row).count();
+            let (own, after) = rest.split_at(count);
+            rest = after;
+            let template = self.templated.as_ref().and_then(|templated| templated.place(row));
+            match (template, own.is_empty()) {
+                (Some(place), true) => {
+                    kept.extend(self.templated.iter().flat_map(|templated| templated.own(row)));
+                    places.push(u32::try_from(place).ok());
+                    maps.end_row();
+                    continue;
+                }
+                (Some(_), false) => {
+                    self.attributes_of(row, |key, value| maps.push(key, value))?;
+                }
+                (None, _) => copy_row(map, row, &mut maps),
+            }
+            for (_, key, value) in own {
+                maps.push(key, *value);
+            }
+            places.push(None);
+            maps.end_row();
+        }
+        let mut columns = self.columns.columns().to_vec();
+        let attributes = self.columns.schema_ref().index_of(column::ATTRIBUTES)?;
+        columns[attributes] = Arc::new(maps.finish()?);
+        let columns = RecordBatch::try_new(self.columns.schema(), columns)?;
+        let templated = match &self.templated {
+            Some(templated) => {
+                let kept: UInt32Array = kept.into_iter().map(|text| text as u32).collect();
+                let texts = take(&templated.texts, &kept, None)?.as_string().clone();
+                Some(Arc::new(Templated::new(templated.templates.clone(), places, texts)?))
+            }
+            None => None,
+        };
+        Ok(Self { columns, templated, ..*self })
+    }
+
     /// The rows with all their attributes in the map.
     ///
     /// # Errors
@@ -273,7 +367,7 @@ fn copy_row(map: &MapArray, row: usize, to: &mut AttributeMaps) {
     let entries = map.value(row);
     let keys = entries.column(0).as_string::<i32>();
     let values = entries.column(1).as_struct();
-    let types = values.column(0).as_primitive::<arrow::datatypes::UInt8Type>();
+    let types = values.column(0).as_primitive::<UInt8Type>();
     let texts = values.column(1).as_string::<i32>();
     for entry in 0..keys.len() {
         to.push_text(keys.value(entry), types.value(entry), texts.value(entry));
@@ -292,5 +386,55 @@ impl TryFrom<SpanRows> for SpanBatch {
     /// Converts the batch that [`SpanRows::whole`] returns.
     fn try_from(rows: SpanRows) -> Result<Self, ModelError> {
         rows.whole()?.try_into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AttributeValue, Capture, Kind, Span, SpanBatchBuilder, SpanId};
+
+    fn span(number: u8) -> Span {
+        let id = SpanId([number; 8]);
+        let mut span = Span::new(id, Capture::App, Kind::Server, "shop", "GET /", 1, 1);
+        let attributes = [
+            ("url.path", AttributeValue::from(format!("/orders/{number}"))),
+            ("http.response.status_code", AttributeValue::Int(200)),
+        ];
+        span.attributes = attributes.map(|(key, value)| (key.to_owned(), value)).to_vec();
+        span
+    }
+
+    /// With and without templates.
+    #[test]
+    fn attributes_are_read_and_added() {
+        let spans: Vec<Span> = (1..=40).map(span).collect();
+        for mut builder in [SpanBatchBuilder::new(), SpanBatchBuilder::sharing()] {
+            // Templates are made of what was seen before.
+            for _ in 0..3 {
+                spans.iter().for_each(|span| builder.push(span));
+                let rows = builder.finish_rows().expect("rows");
+                let mut read = Vec::new();
+                rows.attributes_of(6, |key, value| read.push((key.to_owned(), value.to_value())))
+                    .expect("attributes");
+                assert_eq!(read, spans[6].attributes);
+                let added = [
+                    (6, "a", AttributeRef::String("x")),
+                    (6, "b", AttributeRef::Int(2)),
+                    (39, "a", AttributeRef::String("y")),
+                ];
+                let more = rows.with_attributes(&added).expect("rows");
+                let found: Vec<Span> = SpanBatch::try_from(more)
+                    .expect("a batch")
+                    .spans()
+                    .collect::<Result<_, _>>()
+                    .expect("spans");
+                let mut expected = spans.clone();
+                for (row, key, value) in added {
+                    expected[row].attributes.push((key.to_owned(), value.to_value()));
+                }
+                assert_eq!(found, expected);
+            }
+        }
     }
 }

@@ -23,12 +23,16 @@ pub struct Visit<'a> {
     pub end_unix_nano: i64,
     /// Whether it failed.
     pub failed: bool,
+    /// Traces that it is linked to: it received a message of theirs, or says so itself.
+    pub links: &'a [TraceId],
 }
 
 /// What one service did for the key in one go: a span with the key, and those of the same service
 /// and trace within its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step<'a> {
+    /// Place of the first span in the list that was given.
+    pub visit: usize,
     /// The trace.
     pub trace_id: TraceId,
     /// The service.
@@ -48,6 +52,8 @@ pub struct Step<'a> {
     pub attempt: usize,
     /// Whether it began with a message.
     pub is_message: bool,
+    /// Traces that the first span is linked to.
+    pub links: &'a [TraceId],
 }
 
 /// A time in which nothing happened.
@@ -71,8 +77,21 @@ pub struct HandOff {
     pub to: usize,
     /// From the start of the one to the start of the other.
     pub nano: i64,
-    /// Whether a message is known to have carried it. Otherwise one only follows the other in time.
-    pub is_message: bool,
+    /// How it is known.
+    pub evidence: HandOffEvidence,
+}
+
+/// How a hand-off is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandOffEvidence {
+    /// The two are linked: one received the message that the other sent.
+    Link,
+    /// It goes on with a message, within the same trace.
+    Message,
+    /// It goes on with a message. That what came before has sent it is a guess.
+    MessageInTime,
+    /// It only follows in time, which is a guess.
+    Time,
 }
 
 /// What happened to a key, in the order of time.
@@ -95,15 +114,15 @@ pub struct Timeline<'a> {
 impl<'a> Timeline<'a> {
     /// The timeline of these spans. A time without steps is a gap from this length on.
     pub fn of(visits: &[Visit<'a>], gap_nano: i64) -> Self {
-        let mut order: Vec<&Visit<'a>> = visits.iter().collect();
-        order.sort_by_key(|visit| {
+        let mut order: Vec<(usize, &Visit<'a>)> = visits.iter().enumerate().collect();
+        order.sort_by_key(|(_, visit)| {
             let longest_first = visit.start_unix_nano.saturating_sub(visit.end_unix_nano);
             (visit.start_unix_nano, longest_first, visit.trace_id, visit.service, visit.operation)
         });
         let mut timeline = Self::default();
         // The last step of a service in a trace.
         let mut last: AHashMap<(TraceId, &str), usize> = AHashMap::new();
-        for visit in order {
+        for (place, visit) in order {
             let end = visit.end_unix_nano.max(visit.start_unix_nano);
             let key = (visit.trace_id, visit.service);
             let within = last.get(&key).map(|at| &mut timeline.steps[*at]);
@@ -117,6 +136,7 @@ impl<'a> Timeline<'a> {
             }
             last.insert(key, timeline.steps.len());
             timeline.steps.push(Step {
+                visit: place,
                 trace_id: visit.trace_id,
                 service: visit.service,
                 operation: visit.operation,
@@ -126,6 +146,7 @@ impl<'a> Timeline<'a> {
                 failed: visit.failed,
                 attempt: 1,
                 is_message: visit.kind == Kind::Consumer,
+                links: visit.links,
             });
         }
         timeline.find_attempts();
@@ -179,24 +200,28 @@ impl<'a> Timeline<'a> {
         let mut seen: AHashMap<TraceId, usize> = AHashMap::new();
         for place in 1..self.steps.len() {
             let step = &self.steps[place];
-            let before = &self.steps[place - 1];
-            seen.insert(before.trace_id, place - 1);
+            seen.insert(self.steps[place - 1].trace_id, place - 1);
             let own = seen.get(&step.trace_id).copied();
-            // A message within a trace comes from the trace; else the trace is new for the key.
-            let from = match own {
-                Some(own) if step.is_message => own,
-                Some(_) => continue,
-                None => place - 1,
+            let linked = step.links.iter().filter(|id| **id != step.trace_id);
+            let linked = linked.filter_map(|id| seen.get(id).copied()).max();
+            let (from, evidence) = match (own, linked) {
+                (None, Some(linked)) => (linked, HandOffEvidence::Link),
+                // A message within a trace comes from the trace.
+                (Some(own), _) if step.is_message => (own, HandOffEvidence::Message),
+                (Some(_), _) => continue,
+                // The trace is new for the key.
+                (None, None) if step.is_message => (place - 1, HandOffEvidence::MessageInTime),
+                (None, None) => (place - 1, HandOffEvidence::Time),
             };
             let sender = &self.steps[from];
-            if sender.service == step.service && !step.is_message {
+            if sender.service == step.service && evidence == HandOffEvidence::Time {
                 continue;
             }
             self.hand_offs.push(HandOff {
                 from,
                 to: place,
                 nano: step.start_unix_nano.saturating_sub(sender.start_unix_nano),
-                is_message: step.is_message,
+                evidence,
             });
         }
     }

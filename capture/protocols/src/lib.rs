@@ -8,6 +8,7 @@ pub mod bytes;
 pub mod counters;
 mod formats;
 mod framing;
+pub mod keys;
 pub mod memory;
 pub mod parser;
 pub mod parsers;

@@ -9,6 +9,7 @@ pub mod event;
 mod opaque;
 pub mod recording;
 pub mod sampling;
+mod shown_keys;
 mod spans;
 mod tracer;
 mod unknown;

@@ -13,6 +13,7 @@ use spanwise_model::{
 
 use crate::event::{Endpoint, Opened, Role, UnixPath};
 use crate::sampling::Kept;
+use crate::shown_keys::{REDACTED, ShownKeys};
 use spanwise_capture_protocols::attribution::Fragment;
 use spanwise_capture_protocols::process::Process;
 use spanwise_capture_protocols::sessions::{Encryption, Exchange, MAX_MESSAGES, Request};
@@ -148,6 +149,7 @@ pub(crate) fn write(
     span_id: SpanId,
     kept: Kept,
     missing: Unknown,
+    keys: &ShownKeys<'_>,
     into: &mut SpanBatchBuilder,
 ) {
     let Exchange { request, answer, serving, .. } = exchange;
@@ -159,6 +161,12 @@ pub(crate) fn write(
     if let Some(key) = logical_key(exchange) {
         into.logical_key(&key);
     }
+    let operation = keys.hide(&request.operation, "{id}");
+    let error = failure.map(|failure| keys.hide(&failure.message, REDACTED));
+    let request_id = request.headers.request_id.as_deref().or(answer.request_id.as_deref());
+    let request_id = request_id.map(|id| keys.hide(id, REDACTED));
+    let trace_state = parent.and_then(|_| request.headers.trace_state());
+    let trace_state = trace_state.map(|state| keys.hide(state, REDACTED));
     let span = SpanRef {
         trace_id: parent.map(|(trace, _)| trace),
         span_id,
@@ -167,32 +175,40 @@ pub(crate) fn write(
             Some((_, parent)) => Some(parent),
             None => start.current_span().filter(|_| !serving),
         },
-        trace_state: parent.and_then(|_| request.headers.trace_state()),
+        trace_state: trace_state.as_deref(),
         start_unix_nano: start.time_nano.cast_signed().saturating_add(unix_minus_monotonic_nano),
         duration_nano: end.time_nano.saturating_sub(start.time_nano).cast_signed(),
-        operation: &request.operation,
+        operation: &operation,
         kind: request.manner.kind(*serving),
         protocol: Some(exchange.protocol),
         status: if failure.is_some() { Status::Error } else { Status::Unset },
         status_code: answer.status_code,
-        error: failure.map(|failure| failure.message.as_str()),
+        error: error.as_deref(),
         capture: if *serving { Capture::ServerProcess } else { Capture::ClientProcess },
         client_address: None,
         client_port: passage.client_port,
         server_address: None,
         server_port: passage.server_port,
-        x_request_id: request.headers.request_id.as_deref().or(answer.request_id.as_deref()),
+        x_request_id: request_id.as_deref(),
     };
     let mut row = into.begin_between(&span, &passage.emitter, passage.addresses);
     match &exchange.encryption {
-        None => {
+        None if keys.hidden.is_empty() => {
             Request::tell(request, &mut row);
             answer.tell(&mut row);
         }
-        Some(encryption) => tell_encrypted(exchange, encryption, &mut row),
+        None => {
+            for (key, value) in request.all_attributes().chain(&answer.attributes) {
+                keys.tell(key, value.as_ref(), &mut row);
+            }
+        }
+        Some(encryption) => tell_encrypted(exchange, encryption, keys, &mut row),
+    }
+    for (key, value) in &keys.attributes {
+        row.attribute(key, value.as_ref());
     }
     if let Some(failure) = failure {
-        row.attribute("error.type", AttributeRef::String(&failure.kind));
+        keys.tell("error.type", AttributeRef::String(&failure.kind), &mut row);
     }
     if ends.opened.as_ref().is_some_and(|opened| opened.unix.is_some()) {
         row.attribute("network.transport", AttributeRef::String("unix"));
@@ -232,13 +248,19 @@ fn logical_key(exchange: &Exchange) -> Option<String> {
 }
 
 /// Writes what request and answer say, and how it was encrypted on its way.
-fn tell_encrypted(exchange: &Exchange, encryption: &Encryption, row: &mut RowWriter<'_>) {
+fn tell_encrypted(
+    exchange: &Exchange,
+    encryption: &Encryption,
+    keys: &ShownKeys<'_>,
+    row: &mut RowWriter<'_>,
+) {
     let mut named = false;
     for (key, value) in exchange.request.all_attributes().chain(&exchange.answer.attributes) {
         named |= *key == "server.address";
         // Parsers cannot tell.
         let is_scheme = *key == "url.scheme";
-        row.attribute(key, if is_scheme { AttributeRef::String("https") } else { value.as_ref() });
+        let value = if is_scheme { AttributeRef::String("https") } else { value.as_ref() };
+        keys.tell(key, value, row);
     }
     if let (Some(name), false) = (&encryption.server_name, named) {
         row.attribute("server.address", AttributeRef::String(name));

@@ -8,6 +8,7 @@ use rand::{RngExt, SeedableRng};
 use spanwise_capture_attribution::pending_calls::{PendingCall, PendingCalls};
 use spanwise_capture_attribution::{Attributor, Names};
 use spanwise_capture_protocols::attribution::{Caller, Fragment};
+use spanwise_capture_protocols::keys::Keys;
 use spanwise_capture_protocols::memory::Memory;
 use spanwise_capture_protocols::parser::Known;
 use spanwise_capture_protocols::plugins::{Plugin, PluginFacts, Plugins};
@@ -15,6 +16,7 @@ use spanwise_capture_protocols::process::{LabelRule, Process, ProcessDirectory};
 use spanwise_capture_protocols::redaction::Hidden;
 use spanwise_capture_protocols::registry::known;
 use spanwise_capture_protocols::sessions::{Exchange, Finished};
+use spanwise_keys::KeyRules;
 use spanwise_model::{ModelError, Span, SpanBatch, SpanBatchBuilder, SpanId, SpanRows};
 
 use crate::common::Common;
@@ -23,6 +25,7 @@ use crate::counters::Counters;
 use crate::datagrams::Datagrams;
 use crate::event::{Closed, Command, Data, Datagram, Event, Opened, Role, Task, Thread};
 use crate::sampling::{Sampler, Sampling};
+use crate::shown_keys::ShownKeys;
 use crate::spans::{self, Ends, Passages, Unknown};
 use crate::unknown::{ServiceUnknown, Unknowns};
 
@@ -129,6 +132,11 @@ impl Tracer {
     /// Leaves this out of spans, besides secrets.
     pub fn hide(&mut self, hidden: Hidden) {
         *self.common.memory.of::<Hidden>() = hidden;
+    }
+
+    /// Adds business keys to spans by these rules.
+    pub fn find_keys(&mut self, rules: Arc<KeyRules>) {
+        *self.common.memory.of::<Keys>() = Keys::new(rules);
     }
 
     /// Has these plugins read what no parser of its own does.
@@ -559,7 +567,15 @@ impl Tracer {
         self.common.counters.tracer.statuses_unknown += u64::from(unknown.status);
         let place = (exchange.head_end.process, passage.server_port().filter(|_| ends.serving));
         self.unknowns.count(place, unknown, || exchange.process.service(place.1));
-        spans::write(exchange, ends, &passage, offset, span_id, kept, unknown, &mut self.spans);
+        let keys = if exchange.request.keys.is_empty() {
+            ShownKeys::default()
+        } else {
+            let rules = self.common.memory.of::<Keys>();
+            ShownKeys::of(&exchange.request.keys, rules, || exchange.process.service(place.1))
+        };
+        let (kept, missing) = (kept, unknown);
+        let spans = &mut self.spans;
+        spans::write(exchange, ends, &passage, offset, span_id, kept, missing, &keys, spans);
     }
 
     /// Drops connections while there are too many or they hold too much.

@@ -30,7 +30,7 @@ impl Default for AttributeMaps {
 
 impl AttributeMaps {
     /// Appends an attribute to the current row.
-    pub(super) fn push(&mut self, key: &str, value: AttributeRef<'_>) {
+    pub(crate) fn push(&mut self, key: &str, value: AttributeRef<'_>) {
         self.keys.push(key);
         self.types.push(value.type_number());
         push_value(&mut self.texts, value);

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use spanwise_keys::SpanKey;
 use spanwise_model::{AttributeValue, Kind, RowWriter};
 
 use super::attributes::{Attributes, attributes_bytes};
@@ -81,6 +82,8 @@ pub struct Request {
     pub manner: Manner,
     /// The messages for a broker that the request carries, or asks for.
     pub messages: Vec<PassedMessage>,
+    /// Business keys, if rules found some in it or, if it asks a broker for messages, in those.
+    pub keys: Vec<SpanKey>,
     /// A span is made only if the request fails.
     pub silent: bool,
     /// The operation was named before the agent saw the connection, or in data that the agent
@@ -100,6 +103,7 @@ impl Request {
             stream: 0,
             manner: Manner::Call,
             messages: Vec::new(),
+            keys: Vec::new(),
             silent: false,
             unnamed: false,
         }
@@ -110,7 +114,8 @@ impl Request {
         let alike = self.alike.as_ref().map_or(0, |alike| attributes_bytes(&alike.0));
         let own = self.operation.len() + attributes_bytes(&self.attributes);
         let messages = self.messages.len() * size_of::<PassedMessage>();
-        own + messages + alike + self.headers.held_bytes()
+        let keys: usize = self.keys.iter().map(SpanKey::held_bytes).sum();
+        own + messages + keys + alike + self.headers.held_bytes()
     }
 
     /// All span attributes.

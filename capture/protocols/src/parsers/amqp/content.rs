@@ -87,6 +87,7 @@ impl Partial {
         let Some(request) = &mut self.request else { return message };
         request.messages.extend(message);
         request.headers = properties.headers;
+        request.keys = properties.keys;
         let mut add = |key: &'static str, value: AttributeValue| {
             request.attributes.push((key, value));
         };

@@ -1,7 +1,10 @@
 //! Values in AMQP 0-9-1 frames (specification, section 4.2.5), and the content
 //! header (4.2.6.1). What was not captured reads as absent.
 
+use spanwise_keys::SpanKey;
+
 use crate::bytes::text;
+use crate::keys::{Keys, Message};
 use crate::redaction::identifier;
 use crate::sessions::Identity;
 use crate::trace_headers::TraceHeaders;
@@ -90,6 +93,7 @@ pub(super) struct Properties {
     /// Bytes of its body.
     pub(super) body_bytes: u64,
     pub(super) headers: TraceHeaders,
+    pub(super) keys: Vec<SpanKey>,
     pub(super) correlation_id: Option<String>,
     pub(super) message_id: Option<String>,
     /// What identifies the message.
@@ -97,17 +101,23 @@ pub(super) struct Properties {
 }
 
 /// Reads a content header; `None` where its fixed part is not there.
-pub(super) fn properties(payload: &[u8]) -> Option<Properties> {
+pub(super) fn properties(payload: &[u8], keys: &Keys) -> Option<Properties> {
     let mut fields = Fields(payload);
     let (_class, _weight) = (fields.short()?, fields.short()?);
     let body_bytes = fields.long_long()?;
     let mut properties = Properties { body_bytes, ..Properties::default() };
     // A cut header has been read as far as it goes.
-    let _ = optional(&mut fields, &mut properties);
+    let mut message = Message::default();
+    let _ = optional(&mut fields, &mut properties, &mut message);
+    properties.keys = keys.of(&message);
     Some(properties)
 }
 
-fn optional(fields: &mut Fields<'_>, properties: &mut Properties) -> Option<()> {
+fn optional<'a>(
+    fields: &mut Fields<'a>,
+    properties: &mut Properties,
+    message: &mut Message<'a>,
+) -> Option<()> {
     let flags = fields.short()?;
     // The lowest bit says that more flags follow; class basic needs none.
     let has = |bit: u16| flags & 1 == 0 && flags & 1 << bit != 0;
@@ -128,6 +138,7 @@ fn optional(fields: &mut Fields<'_>, properties: &mut Properties) -> Option<()> 
                 task |= name == b"task";
                 task_id = task_id.or((name == b"id").then_some(value));
                 properties.headers.header(name, value);
+                message.headers.push((name, value));
             }
         }
     }
@@ -142,6 +153,7 @@ fn optional(fields: &mut Fields<'_>, properties: &mut Properties) -> Option<()> 
     if has(10) {
         let correlation = fields.short_string()?;
         properties.correlation_id = id(correlation);
+        message.key = Some(correlation);
         if properties.identity.is_none() && !correlation.is_empty() {
             properties.identity = Some((Identity::Correlation, correlation.to_vec()));
         }
@@ -174,7 +186,7 @@ mod tests {
 
     #[test]
     fn headers_and_identifiers_are_read() {
-        let found = properties(HEADER).unwrap();
+        let found = properties(HEADER, &Keys::default()).unwrap();
         assert_eq!(found.body_bytes, 5);
         assert!(found.headers.parent().is_some());
         assert_eq!(found.correlation_id.as_deref(), Some("cid-1"));
@@ -185,8 +197,8 @@ mod tests {
     #[test]
     fn a_cut_header_gives_what_is_there() {
         for end in 12..HEADER.len() {
-            assert_eq!(properties(&HEADER[..end]).unwrap().body_bytes, 5);
+            assert_eq!(properties(&HEADER[..end], &Keys::default()).unwrap().body_bytes, 5);
         }
-        assert!(properties(&HEADER[..11]).is_none());
+        assert!(properties(&HEADER[..11], &Keys::default()).is_none());
     }
 }

@@ -537,7 +537,8 @@ impl Amqp {
         conversation: &mut Conversation<'_>,
     ) {
         let Some(mut partial) = self.contents(side).take(channel) else { return };
-        let Some(properties) = fields::properties(payload) else { return };
+        let keys = conversation.keys();
+        let Some(properties) = fields::properties(payload, &keys) else { return };
         let message = partial.describe(passage(side), properties);
         if let (Some(message), Purpose::Answer { stream }) = (message, &partial.purpose) {
             carry(conversation, *stream, message);

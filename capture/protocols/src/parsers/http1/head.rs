@@ -1,7 +1,12 @@
 //! HTTP/1 heads (RFC 9112, sections 2 to 6): what a span needs of them.
 //! Lenient, for it only watches: what is malformed but was sent is shown.
 
+use std::borrow::Cow;
+
+use spanwise_keys::Carrier;
+
 use crate::formats::http::{self, Asked, Target};
+use crate::keys::{self, PathAndQuery};
 use crate::redaction;
 use crate::sessions::{Alike, Answer, Request, Shared, Tag};
 use crate::trace_headers::TraceHeaders;
@@ -197,6 +202,35 @@ impl RequestLine<'_> {
 pub(crate) fn request(head: &[u8], complete: bool) -> Option<RequestHead> {
     let line = request_line(head, complete)?;
     Some(line.request(beside(&line)))
+}
+
+/// What may hold a key of a request's head. Of one that was cut, the last line does not count: a part
+/// of a key is another key.
+pub(super) struct KeyHead<'a>(RequestLine<'a>);
+
+impl<'a> KeyHead<'a> {
+    pub(super) fn of(head: &'a [u8], complete: bool) -> Option<Self> {
+        let end = if complete { head.len() } else { memchr::memrchr(b'\n', head)? + 1 };
+        request_line(&head[..end], true).map(Self)
+    }
+
+    const fn target(&self) -> PathAndQuery<'a> {
+        PathAndQuery { path: self.0.target.path, query: self.0.target.query }
+    }
+}
+
+impl Carrier for KeyHead<'_> {
+    fn header(&self, name: &str) -> Option<Cow<'_, str>> {
+        keys::header(headers(lines(self.0.headers)), name)
+    }
+
+    fn path(&self) -> Option<&str> {
+        self.target().path()
+    }
+
+    fn query(&self) -> Option<&str> {
+        self.target().query()
+    }
 }
 
 /// Reads what follows a request's line.

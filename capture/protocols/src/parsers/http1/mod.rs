@@ -14,6 +14,7 @@ use self::recognise::recognise;
 use crate::bytes::{Input, MAX_HEAD_BYTES, Mark, Side};
 use crate::formats::http::{self, queue};
 use crate::framing::strikes::Strikes;
+use crate::keys::BodyPrefix;
 use crate::parser::{Known, Likeness, Outcome, Protocol};
 use crate::parsers::http2::Http2;
 use crate::parsers::websocket::WebSocket;
@@ -104,6 +105,8 @@ pub(super) struct Http1 {
     strikes: Strikes,
     /// The beginning of the response's body is kept: it may name messages of a queue.
     names_messages: bool,
+    /// The beginning of the request's body, if it may hold a key.
+    key_body: BodyPrefix,
     /// The response makes the connection something else when it is complete.
     switching: bool,
     /// What the connection was upgraded to.
@@ -118,6 +121,7 @@ impl Http1 {
             response: Half::new(),
             strikes: Strikes::NONE,
             names_messages: false,
+            key_body: BodyPrefix::NONE,
             switching: false,
             next: None,
         }
@@ -137,8 +141,37 @@ impl Http1 {
         }
     }
 
+    /// Keeps the beginning of a request's body, of which so much is left, for keys.
+    fn look_for_keys(
+        &mut self,
+        side: Side,
+        input: &Input<'_>,
+        remaining: u64,
+        conversation: &mut Conversation<'_>,
+    ) {
+        if side != Side::Request || !self.key_body.is_wanted() {
+            return;
+        }
+        let length = usize::try_from(remaining).unwrap_or(usize::MAX).min(input.bytes.len());
+        self.key_body.add(&input.bytes[..length]);
+        let is_cut = length as u64 != remaining && input.unseen > 0;
+        if is_cut || self.key_body.is_full() {
+            self.find_keys(conversation);
+        }
+    }
+
+    /// Looks for keys in what there is of a request's body.
+    fn find_keys(&mut self, conversation: &mut Conversation<'_>) {
+        if let Some(body) = self.key_body.finish() {
+            conversation.look_for_keys(&body);
+        }
+    }
+
     /// The message is complete.
     fn message_over(&mut self, side: Side, conversation: &mut Conversation<'_>) {
+        if side == Side::Request {
+            self.find_keys(conversation);
+        }
         self.half(side).next_message();
         if side == Side::Response {
             conversation.end_response();
@@ -277,10 +310,21 @@ impl Http1 {
         } else {
             head::request(head, complete)
         };
-        let Some(found) = found else {
+        let Some(mut found) = found else {
             return self.malformed(Side::Request, conversation);
         };
         self.strikes.clear();
+        let keys = conversation.keys();
+        if !keys.is_empty() {
+            let found_keys = head::KeyHead::of(head, complete).map(|head| keys.of(&head));
+            if let Some(found_keys) = found_keys.filter(|keys| !keys.is_empty()) {
+                found.request.keys = found_keys;
+            }
+            self.key_body = BodyPrefix::NONE;
+            if complete && keys.reads_bodies() {
+                self.key_body.begin();
+            }
+        }
         conversation.open(start, end, found.request);
         if !complete {
             conversation.change_request(|request| http::cut(&mut request.attributes));
@@ -552,6 +596,7 @@ impl Protocol for Http1 {
                     if side == Side::Response && self.names_messages {
                         self.look_for_messages(&input, remaining, conversation);
                     }
+                    self.look_for_keys(side, &input, remaining, conversation);
                     let left = remaining - input.skip(remaining);
                     Self::reached(side, input.mark, conversation);
                     if left == 0 {
@@ -562,6 +607,9 @@ impl Protocol for Http1 {
                 }
                 State::ChunkSize => self.read_chunk_size(side, &mut input, conversation),
                 State::ChunkData { remaining } => {
+                    // The chunk's line end is no part of the body.
+                    let content = remaining.saturating_sub(2);
+                    self.look_for_keys(side, &input, content, conversation);
                     let left = remaining - input.skip(remaining);
                     Self::reached(side, input.mark, conversation);
                     self.half(side).state = match left {
@@ -651,6 +699,7 @@ impl Protocol for Http1 {
 
     fn held_bytes(&self) -> usize {
         let next = self.next.as_ref().map_or(0, |next| next.held_bytes());
-        self.request.buffer.capacity() + self.response.buffer.capacity() + next
+        let buffers = self.request.buffer.capacity() + self.response.buffer.capacity();
+        buffers + self.key_body.held_bytes() + next
     }
 }

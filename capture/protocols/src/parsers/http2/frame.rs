@@ -246,7 +246,7 @@ fn speaker(frame: Frame, content: &[u8]) -> Result<Option<Side>, Malformed> {
     let (block, _) = frame.fragment(content).ok_or(Malformed)?;
     let cut = !frame.is_whole(content) || !frame.ends_headers();
     let mut fields = Fields::default();
-    Decoder::new().decode(block, cut, |name, value| fields.add(name, value))?;
+    Decoder::new().decode(block, cut, &[], |name, value| fields.add(name, value))?;
     let asks = fields.method.is_some() || fields.scheme.is_some() || fields.path.is_some();
     match (fields.status.is_some(), asks) {
         (true, true) => Err(Malformed),

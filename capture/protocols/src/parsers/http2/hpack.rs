@@ -8,7 +8,7 @@ use super::{Malformed, huffman};
 /// Bytes of a value that are kept.
 const MAX_VALUE_BYTES: usize = 2048;
 /// Longest name that may be one of interest.
-const MAX_NAME_BYTES: usize = 32;
+const MAX_NAME_BYTES: usize = 64;
 
 /// Stands for a value without a name that is no short number.
 const NO_NUMBER: &[u8] = b"-";
@@ -73,19 +73,21 @@ impl Decoder {
             && fields(block).is_some_and(|fields| self.table.bridge(&fields, shape))
     }
 
-    /// Reads a header block, calling `each` with the fields of interest. `cut`
-    /// where its end is missing: what it adds to the table is then not known.
+    /// Reads a header block, calling `each` with the fields of interest, among them headers that
+    /// are `wanted`, always the same ones. `cut` where its end is missing: what it adds to the
+    /// table is then not known.
     pub(super) fn decode(
         &mut self,
         block: &[u8],
         cut: bool,
+        wanted: &[String],
         mut each: impl FnMut(Name, &[u8]),
     ) -> Result<Knowledge, Malformed> {
         let mut known = if cut { Knowledge::Partial } else { Knowledge::Known };
         let (mut rest, mut value) = (block, Vec::new());
         self.table.begin_block();
         while !rest.is_empty() {
-            match self.field(&mut rest, &mut value, &mut each) {
+            match self.field(&mut rest, &mut value, wanted, &mut each) {
                 Ok(field) => known = known.max(field),
                 Err(Stop::End) if cut => break,
                 Err(_) => {
@@ -102,12 +104,13 @@ impl Decoder {
         &mut self,
         rest: &mut &[u8],
         value: &mut Vec<u8>,
+        wanted: &[String],
         each: &mut impl FnMut(Name, &[u8]),
     ) -> Result<Knowledge, Stop> {
         let first = rest[0];
         if first & 0x80 != 0 {
             let index = integer(rest, 7)?;
-            return Ok(self.indexed(index, each)?);
+            return Ok(self.indexed(index, wanted, each)?);
         }
         if first & 0xe0 == 0x20 {
             let limit = integer(rest, 5)?;
@@ -119,9 +122,9 @@ impl Decoder {
         let OfName { name, name_bytes, number, known } = if index == 0 {
             let text = string(rest)?;
             text.decode(MAX_NAME_BYTES + 1, value)?;
-            OfName::literal(value)
+            OfName::literal(value, wanted)
         } else {
-            self.name(index)?
+            self.name(index, wanted)?
         };
         self.table.says(number);
         let text = string(rest)?;
@@ -159,11 +162,12 @@ impl Decoder {
     fn indexed(
         &mut self,
         index: u64,
+        wanted: &[String],
         each: &mut impl FnMut(Name, &[u8]),
     ) -> Result<Knowledge, Malformed> {
         let at = usize::try_from(index).map_err(|_| Malformed)?.checked_sub(1).ok_or(Malformed)?;
         if let Some((name, value)) = STATIC.get(at) {
-            if let Named::Known(name) = Named::of(name.as_bytes()) {
+            if let Named::Known(name) = Named::of(name.as_bytes(), wanted) {
                 each(name, value.as_bytes());
             }
             self.table.says(STATIC_NUMBERS[at]);
@@ -187,11 +191,11 @@ impl Decoder {
     }
 
     /// The name of an entry.
-    fn name(&self, index: u64) -> Result<OfName, Malformed> {
+    fn name(&self, index: u64, wanted: &[String]) -> Result<OfName, Malformed> {
         let at = usize::try_from(index).map_err(|_| Malformed)?.checked_sub(1).ok_or(Malformed)?;
         if let Some((name, _)) = STATIC.get(at) {
             let (name_bytes, number) = (name.len(), STATIC_NUMBERS[at]);
-            let name = Named::of(name.as_bytes());
+            let name = Named::of(name.as_bytes(), wanted);
             return Ok(OfName { name, name_bytes, number, known: Knowledge::Known });
         }
         Ok(match self.table.entry(at - STATIC.len())? {
@@ -218,9 +222,9 @@ impl OfName {
     const UNKNOWN: Self =
         Self { name: Named::Unknown, name_bytes: 0, number: 0, known: Knowledge::Partial };
 
-    fn literal(name: &[u8]) -> Self {
+    fn literal(name: &[u8], wanted: &[String]) -> Self {
         let (name_bytes, number) = (name.len(), number_of(name));
-        Self { name: Named::of(name), name_bytes, number, known: Knowledge::Known }
+        Self { name: Named::of(name, wanted), name_bytes, number, known: Knowledge::Known }
     }
 }
 
@@ -318,7 +322,7 @@ mod tests {
         cut: bool,
     ) -> Result<(String, Knowledge), Malformed> {
         let mut found = String::new();
-        let known = decoder.decode(block, cut, |name, value| match name {
+        let known = decoder.decode(block, cut, &[], |name, value| match name {
             Name::Unseen => {}
             _ => found += &format!("{name:?}={} ", String::from_utf8_lossy(value)),
         })?;

@@ -1,9 +1,14 @@
 //! What header blocks say (RFC 9113, section 8.3), as requests and answers.
 
+use std::borrow::Cow;
+
+use spanwise_keys::{Carrier, SpanKey};
+
 use super::grpc;
 use super::names::{Name, TRACE_HEADERS};
 use super::table::Knowledge;
 use crate::formats::http::{self, Asked, Target, add, add_agent, add_server};
+use crate::keys::{Keys, PathAndQuery};
 use crate::sessions::{Answer, Attributes, Request, Tag};
 use crate::trace_headers::TraceHeaders;
 
@@ -37,6 +42,8 @@ pub(super) struct Fields {
     pub(super) grpc_message: Option<String>,
     pub(super) grpc_timeout_nano: Option<u64>,
     trace: TraceHeaders,
+    /// Headers that may hold a key.
+    key_headers: Vec<(usize, Vec<u8>)>,
     /// Numbers whose names are unknown.
     unnamed: Vec<i32>,
     /// There are fields of which nothing is known.
@@ -105,8 +112,19 @@ impl Fields {
             Name::GrpcTimeout => self.grpc_timeout_nano = grpc::timeout_nano(value),
             Name::Unnamed => self.unnamed.extend(number::<i32>(value)),
             Name::Unseen => self.unseen = true,
+            Name::Key(at) => self.key_headers.push((at, value.to_vec())),
             Name::Trace(at) => self.trace.header(TRACE_HEADERS[at].as_bytes(), value),
         }
+    }
+
+    /// The keys in it.
+    pub(super) fn keys(&self, keys: &Keys) -> Vec<SpanKey> {
+        if keys.is_empty() {
+            return Vec::new();
+        }
+        let target = Target::of(None, self.path.as_deref().unwrap_or_default());
+        let target = PathAndQuery { path: target.path, query: target.query };
+        keys.of(&KeyFields { fields: self, wanted: keys.headers(), target })
     }
 
     /// Where a request goes; old clients say `host`.
@@ -202,5 +220,36 @@ impl Fields {
             let message = format!("HTTP {status}");
             grpc::conclude(answer, grpc::code_of_status(status), Some(&message), serving);
         }
+    }
+}
+
+/// What may hold a key of a request's head.
+struct KeyFields<'a> {
+    fields: &'a Fields,
+    /// What [`Name::Key`] counts.
+    wanted: &'a [String],
+    target: PathAndQuery<'a>,
+}
+
+impl Carrier for KeyFields<'_> {
+    fn header(&self, name: &str) -> Option<Cow<'_, str>> {
+        let at = self.wanted.iter().position(|wanted| wanted == name)?;
+        let found = self.fields.key_headers.iter().find(|(header, _)| *header == at);
+        match found {
+            Some((_, value)) => std::str::from_utf8(value).ok().map(Cow::Borrowed),
+            // It is kept as a trace header.
+            None if name == "x-request-id" => {
+                self.fields.trace.request_id.as_deref().map(Cow::Borrowed)
+            }
+            None => None,
+        }
+    }
+
+    fn path(&self) -> Option<&str> {
+        self.target.path()
+    }
+
+    fn query(&self) -> Option<&str> {
+        self.target.query()
     }
 }

@@ -86,7 +86,12 @@ impl Half {
     }
 
     /// Reads a header block. `call` where it answers a gRPC call.
-    fn fields(&mut self, block: &Block, call: bool) -> Result<(Fields, Knowledge), Malformed> {
+    fn fields(
+        &mut self,
+        block: &Block,
+        call: bool,
+        wanted: &[String],
+    ) -> Result<(Fields, Knowledge), Malformed> {
         // The status of a response's head comes first, and nearly always is in
         // the static table.
         let shape = match (self.side, block.frame.ends_stream()) {
@@ -100,7 +105,7 @@ impl Half {
         }
         let mut fields = Fields::default();
         let each = |name, value: &[u8]| fields.add(name, value);
-        let known = self.hpack.decode(&block.bytes, block.cut, each)?;
+        let known = self.hpack.decode(&block.bytes, block.cut, wanted, each)?;
         if let Some(shape) = shape.filter(|_| known != Knowledge::Partial)
             && (shape != Shape::Request || fields.asks())
         {
@@ -253,6 +258,9 @@ impl Http2 {
             }
             Kind::Data => {
                 self.streams.frame_passed(side, stream, end, frame.bytes(), conversation);
+                if side == Side::Request {
+                    self.streams.find_keys(stream, frame.ends_stream(), conversation);
+                }
                 if side == Side::Response && frame.ends_stream() {
                     self.streams.finish(stream, end, conversation);
                 }
@@ -279,8 +287,9 @@ impl Http2 {
         conversation: &mut Conversation<'_>,
     ) -> Outcome {
         let call = side == Side::Response && Streams::is_call(block.frame.stream, conversation);
+        let keys = conversation.keys();
         let half = self.half(side);
-        let Ok((fields, known)) = half.fields(block, call) else {
+        let Ok((fields, known)) = half.fields(block, call, keys.headers()) else {
             return self.strikes.strike(conversation.counters);
         };
         if block.cut {

@@ -18,6 +18,8 @@ pub(super) enum Name {
     GrpcTimeout,
     /// A trace header: this name, in [`TRACE_HEADERS`].
     Trace(usize),
+    /// A header that may hold a key: this one of those that are wanted.
+    Key(usize),
     /// The name refers to what was not seen; the value is a short number.
     Unnamed,
     /// All of the field refers to what was not seen.
@@ -141,12 +143,16 @@ pub(super) enum Named {
 }
 
 impl Named {
-    /// What a name is.
-    pub(super) fn of(name: &[u8]) -> Self {
+    /// What a name is. `wanted` are headers that may hold a key.
+    pub(super) fn of(name: &[u8], wanted: &[String]) -> Self {
         if let Some((_, known)) = NAMES.iter().find(|(text, _)| text.as_bytes() == name) {
             return Self::Known(*known);
         }
         let trace = TRACE_HEADERS.iter().position(|text| text.as_bytes() == name);
-        trace.map_or(Self::Other, |at| Self::Known(Name::Trace(at)))
+        if let Some(at) = trace {
+            return Self::Known(Name::Trace(at));
+        }
+        let key = wanted.iter().position(|text| text.as_bytes() == name);
+        key.map_or(Self::Other, |at| Self::Known(Name::Key(at)))
     }
 }

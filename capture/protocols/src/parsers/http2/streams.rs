@@ -11,6 +11,7 @@ use super::opens_after;
 use super::table::Knowledge;
 use crate::bytes::{Mark, Side};
 use crate::formats::http::{self, add};
+use crate::keys::BodyPrefix;
 use crate::sessions::{Conversation, Exchange, Failure};
 
 /// Streams that are known at once; of those opened first, only their exchanges
@@ -52,6 +53,10 @@ fn error_name(error: u32) -> String {
 struct Stream {
     /// Messages of a call, of the request and of the response.
     asked: Messages,
+    /// The beginning of the request's body, if it may hold a key, and whether what follows of it
+    /// was not captured.
+    key_body: BodyPrefix,
+    key_body_cut: bool,
     answered: Messages,
     /// When the client gives up.
     deadline_nano: Option<u64>,
@@ -94,7 +99,8 @@ impl Streams {
     pub(super) fn held_bytes(&self) -> usize {
         // Nodes of the tree are half full at least.
         let named: usize = self.named.iter().map(|(_, name)| name.held_bytes()).sum();
-        self.open.len() * 2 * size_of::<(u32, Stream)>() + named
+        let bodies: usize = self.open.values().map(|stream| stream.key_body.held_bytes()).sum();
+        self.open.len() * 2 * size_of::<(u32, Stream)>() + named + bodies
     }
 
     /// Whether a request may open it.
@@ -134,7 +140,10 @@ impl Streams {
         let is_grpc = fields.is_grpc;
         let timeout_nano = fields.grpc_timeout_nano;
         let deadline_nano = timeout_nano.map(|timeout| start.time_nano.saturating_add(timeout));
+        let keys = conversation.keys();
+        let found = fields.keys(&keys);
         let mut request = fields.request(known);
+        request.keys = found;
         request.stream = u64::from(stream);
         if cut {
             http::cut(&mut request.attributes);
@@ -146,6 +155,9 @@ impl Streams {
         self.opened(stream, deadline_nano);
         if let Some(opened) = self.open.get_mut(&stream) {
             opened.known = known;
+            if keys.reads_bodies() && !is_grpc {
+                opened.key_body.begin();
+            }
         }
     }
 
@@ -182,8 +194,32 @@ impl Streams {
     pub(super) fn data(&mut self, side: Side, stream: u32, content: &[u8], length: u64) {
         let Some(stream) = self.open.get_mut(&stream) else { return };
         match side {
-            Side::Request => stream.asked.read(content, length),
+            Side::Request => {
+                stream.asked.read(content, length);
+                if !stream.key_body_cut {
+                    stream.key_body.add(content);
+                    stream.key_body_cut = (content.len() as u64) < length;
+                }
+            }
             Side::Response => stream.answered.read(content, length),
+        }
+    }
+
+    /// Looks for keys in what there is of a request's body, once no more comes. `ends` where all of
+    /// it has passed.
+    pub(super) fn find_keys(
+        &mut self,
+        stream: u32,
+        ends: bool,
+        conversation: &mut Conversation<'_>,
+    ) {
+        let number = u64::from(stream);
+        let Some(stream) = self.open.get_mut(&stream) else { return };
+        if (ends || stream.key_body_cut || stream.key_body.is_full())
+            && let Some(body) = stream.key_body.finish()
+            && conversation.continue_request(number)
+        {
+            conversation.look_for_keys(&body);
         }
     }
 

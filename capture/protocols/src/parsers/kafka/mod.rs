@@ -66,7 +66,9 @@ impl Kafka {
     fn ask(&mut self, head: &Head<'_>, conversation: &mut Conversation<'_>) {
         let Some(header) = request_header(&head.header) else { return };
         self.strikes.clear();
-        let asked = requests::asked(header, &head.content, conversation.memory.of::<Topics>());
+        let keys = conversation.keys();
+        let topics = conversation.memory.of::<Topics>();
+        let asked = requests::asked(header, &head.content, topics, &keys);
         conversation.counters.heads_cut += u64::from(asked.cut);
         if !asked.answered {
             self.passing = Some(Passing::Untold(head.start, Box::new(asked.request)));
@@ -110,9 +112,10 @@ impl Kafka {
         self.answering = conversation.begin_response(head.start);
         conversation.response_reached(head.end);
         let (key, version) = ((stream >> 48) as i16, (stream >> 32) as i16);
+        let keys = conversation.keys();
         if let (Some(api), Some(exchange)) = (api::api(key), conversation.exchanges.answering()) {
             let topics = conversation.memory.of::<Topics>();
-            let cut = responses::answered(api, version, &head.content, exchange, topics);
+            let cut = responses::answered(api, version, &head.content, exchange, topics, &keys);
             conversation.counters.heads_cut += u64::from(cut);
         }
     }

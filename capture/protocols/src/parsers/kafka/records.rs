@@ -2,6 +2,9 @@
 //! (kafka.apache.org/documentation, "Message Format").
 
 use super::primitives::Reader;
+use spanwise_keys::SpanKey;
+
+use crate::keys::{Keys, Message};
 use crate::sessions::MAX_MESSAGES;
 use crate::trace_headers::TraceHeaders;
 
@@ -11,6 +14,8 @@ const MAGIC: i8 = 2;
 const COMPRESSION: i16 = 0b111;
 /// Headers of a record that are looked at.
 const MAX_HEADERS: i64 = 64;
+/// Records of a partition in which keys are looked for: its first ones.
+const MAX_KEYED: i32 = 16;
 
 /// What is known of the records in a partition.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -21,16 +26,19 @@ pub(super) struct Records {
     pub(super) headers: TraceHeaders,
     /// The offsets of the first batches' first records.
     pub(super) offsets: Vec<i64>,
+    /// The keys of the first batch's records.
+    pub(super) keys: Vec<SpanKey>,
 }
 
 /// Reads records of this many bytes as far as they are there; the reader
 /// stands behind them then, or at its end.
-pub(super) fn records(reader: &mut Reader<'_>, bytes: usize) -> Records {
+pub(super) fn records(reader: &mut Reader<'_>, bytes: usize, keys: &Keys) -> Records {
     let mut records = Records { count: Some(0), ..Records::default() };
     let mut left = bytes;
     let mut first = true;
     while left > 0 {
-        let Some((offset, length, count, headers)) = batch(reader, first) else {
+        let found = &mut records.keys;
+        let Some((offset, length, count, headers)) = batch(reader, first, keys, found) else {
             // What does not begin is passed over; of what a broker cut short
             // clients make nothing either.
             records.count = None;
@@ -62,7 +70,12 @@ pub(super) fn records(reader: &mut Reader<'_>, bytes: usize) -> Records {
 
 /// The batch that begins here: its offset, its bytes, its records, and the headers of the
 /// first one if they are wanted and to be read.
-fn batch(reader: &Reader<'_>, wanted: bool) -> Option<(i64, usize, i32, TraceHeaders)> {
+fn batch(
+    reader: &Reader<'_>,
+    wanted: bool,
+    keys: &Keys,
+    found: &mut Vec<SpanKey>,
+) -> Option<(i64, usize, i32, TraceHeaders)> {
     let mut fields = *reader;
     let offset = fields.int64()?;
     let length = usize::try_from(fields.int32()?).ok()?;
@@ -77,9 +90,45 @@ fn batch(reader: &Reader<'_>, wanted: bool) -> Option<(i64, usize, i32, TraceHea
     let count = fields.int32()?;
     let mut headers = TraceHeaders::default();
     if wanted && attributes & COMPRESSION == 0 {
+        if !keys.is_empty() {
+            let mut fields = fields;
+            for _ in 0..count.min(MAX_KEYED) {
+                let Some(message) = record(&mut fields) else { break };
+                keys.add_message(&message, found);
+            }
+        }
         let _ = record_headers(&mut fields, &mut headers);
     }
     Some((offset, length.checked_add(12)?, count.max(0), headers))
+}
+
+/// A record, as far as it was captured.
+fn record<'a>(fields: &mut Reader<'a>) -> Option<Message<'a>> {
+    let length = usize::try_from(fields.zigzag()?).ok()?;
+    let mut record = Reader::new(fields.take(length.min(fields.remaining()))?, false);
+    let _attributes = record.int8()?;
+    let (_time, _offset) = (record.zigzag()?, record.zigzag()?);
+    let mut message = Message::default();
+    let length = record.zigzag()?;
+    if let Ok(length) = usize::try_from(length) {
+        message.key = Some(record.take(length)?);
+    }
+    // What follows may be cut off; the key is there.
+    let _ = record_content(&mut record, &mut message);
+    Some(message)
+}
+
+fn record_content<'a>(record: &mut Reader<'a>, message: &mut Message<'a>) -> Option<()> {
+    let length = usize::try_from(record.zigzag()?).unwrap_or(0);
+    message.body = record.take(length.min(record.remaining()))?;
+    for _ in 0..record.zigzag()?.min(MAX_HEADERS) {
+        let length = record.zigzag()?;
+        let name = record.take(usize::try_from(length).ok()?)?;
+        let length = record.zigzag()?;
+        let value = record.take(usize::try_from(length).unwrap_or(0))?;
+        message.headers.push((name, value));
+    }
+    Some(())
 }
 
 fn record_headers(fields: &mut Reader<'_>, headers: &mut TraceHeaders) -> Option<()> {
@@ -122,7 +171,7 @@ mod tests {
 
     fn read(bytes: &[u8], length: usize) -> (Option<i64>, bool, usize) {
         let mut reader = Reader::new(bytes, true);
-        let found = records(&mut reader, length);
+        let found = records(&mut reader, length, &Keys::default());
         (found.count, found.headers.parent().is_some(), reader.remaining())
     }
 

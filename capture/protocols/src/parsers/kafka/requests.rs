@@ -1,5 +1,7 @@
 //! What requests ask for (kafka.apache.org/protocol, "Messages").
 
+use spanwise_keys::SpanKey;
+
 use super::api;
 use super::frame::RequestHeader;
 use super::primitives::Reader;
@@ -7,6 +9,7 @@ use super::records::records;
 use super::topics::Topics;
 use crate::bytes::text;
 use crate::formats::messaging::{self, Destination};
+use crate::keys::Keys;
 use crate::redaction;
 use crate::sessions::{Attributes, Manner, Request};
 
@@ -35,6 +38,8 @@ pub(super) struct Found {
     pub(super) partition: Option<i32>,
     /// Records, where all of them could be counted.
     pub(super) records: Option<i64>,
+    /// Keys of the records.
+    pub(super) keys: Vec<SpanKey>,
 }
 
 impl Found {
@@ -74,7 +79,7 @@ pub(super) fn topic(reader: &mut Reader<'_>, by_id: bool, topics: &Topics) -> Op
 }
 
 /// Reads a request after its header; what was not captured is not told.
-pub(super) fn asked(header: RequestHeader, content: &[u8], topics: &Topics) -> Asked {
+pub(super) fn asked(header: RequestHeader, content: &[u8], topics: &Topics, keys: &Keys) -> Asked {
     let RequestHeader { api, version, .. } = header;
     let flexible = api.is_flexible(version);
     // The client's id has a length of two bytes whatever the version.
@@ -84,7 +89,7 @@ pub(super) fn asked(header: RequestHeader, content: &[u8], topics: &Topics) -> A
     let (mut answered, mut cut) = (true, false);
     let mut asked = match (reader.tags(), api.key) {
         (Some(()), api::PRODUCE) => {
-            let (acks, found, request) = produce(version, &mut reader, topics);
+            let (acks, found, request) = produce(version, &mut reader, topics, keys);
             answered = acks != Some(0);
             cut = found.others && found.is_several();
             request
@@ -153,13 +158,15 @@ fn produce(
     version: i16,
     reader: &mut Reader<'_>,
     topics: &Topics,
+    keys: &Keys,
 ) -> (Option<i16>, Found, Request) {
     let mut found = Found { records: Some(0), ..Found::default() };
     let mut headers = None;
-    let acks = produced(version, reader, topics, &mut found, &mut headers);
+    let acks = produced(version, reader, topics, keys, &mut found, &mut headers);
     let topic = found.topic().map(str::to_owned);
     let mut request = named("produce", Some("send"), topic, Manner::Publish);
     attributes(&found, &mut request.attributes);
+    request.keys = std::mem::take(&mut found.keys);
     // Several messages may be of several traces.
     if let (Some(1), Some(headers)) = (found.records, headers) {
         request.headers = headers;
@@ -171,6 +178,7 @@ fn produced(
     version: i16,
     reader: &mut Reader<'_>,
     topics: &Topics,
+    keys: &Keys,
     found: &mut Found,
     headers: &mut Option<crate::trace_headers::TraceHeaders>,
 ) -> Option<i16> {
@@ -189,7 +197,8 @@ fn produced(
                 let partition = reader.int32()?;
                 found.partition = (count == 1 && partitions == 1).then_some(partition);
                 let length = reader.bytes()?;
-                let here = records(reader, length);
+                let here = records(reader, length, keys);
+                found.keys.extend(here.keys);
                 headers.get_or_insert(here.headers);
                 found.records = found.records.zip(here.count).map(|(sum, more)| sum + more);
                 if count > 1 || partitions > 1 {

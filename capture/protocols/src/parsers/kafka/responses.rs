@@ -7,6 +7,7 @@ use super::records::records;
 use super::requests::{Found, attributes, topic};
 use super::topics::Topics;
 use crate::formats::messaging::Destination;
+use crate::keys::Keys;
 use crate::sessions::{Exchange, Failure, Identity, MAX_MESSAGES, Passage, PassedMessage};
 
 /// Reads a response after its header into the exchange that it answers. What was
@@ -17,6 +18,7 @@ pub(super) fn answered(
     content: &[u8],
     exchange: &mut Exchange,
     topics: &mut Topics,
+    keys: &Keys,
 ) -> bool {
     let flexible = api.is_flexible(version);
     let mut reader = Reader::new(content, flexible);
@@ -25,7 +27,7 @@ pub(super) fn answered(
         return false;
     }
     let error = match api.key {
-        api::FETCH => return fetched(version, &mut reader, exchange, topics),
+        api::FETCH => return fetched(version, &mut reader, exchange, topics, keys),
         api::METADATA => {
             let _ = learn(version, &mut reader, topics);
             return false;
@@ -210,6 +212,7 @@ fn fetched(
     reader: &mut Reader<'_>,
     exchange: &mut Exchange,
     topics: &Topics,
+    keys: &Keys,
 ) -> bool {
     let mut found = Found { records: Some(0), ..Found::default() };
     let mut bytes = 0;
@@ -248,7 +251,8 @@ fn fetched(
                     let _preferred = reader.int32()?;
                 }
                 let length = reader.bytes()?;
-                let here = records(reader, length);
+                let here = records(reader, length, keys);
+                found.keys.extend(here.keys);
                 for offset in &here.offsets {
                     let messages = &mut exchange.answer.messages;
                     carry(Passage::Received, &name, partition, *offset, messages);
@@ -278,6 +282,9 @@ fn fetched(
     }
     // What could not be read to its end is longer than an empty answer.
     exchange.request.silent = bytes == 0 && complete.is_some();
+    if !found.keys.is_empty() {
+        exchange.request.keys = std::mem::take(&mut found.keys);
+    }
     if let Some(topic) = found.topic() {
         let destination = Destination::plain(topic.as_bytes());
         exchange.request.operation = format!("fetch {topic}");

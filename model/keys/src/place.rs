@@ -1,15 +1,18 @@
-//! Where a business key is found in a span's attributes.
+//! Where a business key is found.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use spanwise_model::AttributeValue;
-
-use super::body;
+use crate::body;
+use crate::carrier::Carrier;
 
 /// The longest key in bytes. Longer texts are no keys.
 pub const LONGEST_KEY: usize = 256;
+/// The longest name of a header in bytes.
+const LONGEST_HEADER: usize = 64;
+/// What agents write instead of a secret. It is no key.
+const REDACTED: &str = "REDACTED";
 
 /// A place that can hold a key.
 ///
@@ -63,7 +66,7 @@ impl FromStr for Place {
             return Err(wrong());
         }
         match form {
-            "header" => Ok(Self::Header(name.to_ascii_lowercase())),
+            "header" if name.len() <= LONGEST_HEADER => Ok(Self::Header(name.to_ascii_lowercase())),
             "query" => Ok(Self::Query(name.to_owned())),
             "baggage" => Ok(Self::Baggage(name.to_owned())),
             "attribute" => Ok(Self::Attribute(name.to_owned())),
@@ -82,41 +85,78 @@ impl FromStr for Place {
     }
 }
 
-type Attribute = (String, AttributeValue);
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(name) => write!(out, "header:{name}"),
+            Self::Query(name) => write!(out, "query:{name}"),
+            Self::Path(segments) => {
+                out.write_str("path:")?;
+                segments.iter().try_for_each(|segment| {
+                    write!(out, "/{}", segment.as_deref().unwrap_or("{key}"))
+                })
+            }
+            Self::Body(fields) => write!(out, "body:{}", fields.join(".")),
+            Self::Baggage(name) => write!(out, "baggage:{name}"),
+            Self::Attribute(name) => write!(out, "attribute:{name}"),
+            Self::MessageKey => out.write_str("message-key"),
+        }
+    }
+}
+
+/// A key that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundKey {
+    /// The key.
+    pub text: String,
+    /// How it was written, if that differs.
+    pub written: Option<String>,
+}
+
+impl FoundKey {
+    fn of(text: Cow<'_, str>) -> Option<Self> {
+        let text = trimmed(text)?.into_owned();
+        Some(Self { text, written: None })
+    }
+
+    /// A key that was percent-encoded.
+    fn encoded(written: &str, plus_is_space: bool) -> Option<Self> {
+        let found = Self::of(decoded(written, plus_is_space)?)?;
+        let written = (found.text != written).then(|| written.to_owned());
+        Some(Self { written, ..found })
+    }
+}
 
 impl Place {
-    /// The key in these attributes of a span.
-    pub fn find<'a>(&self, attributes: &'a [Attribute]) -> Option<Cow<'a, str>> {
-        let found = match self {
-            Self::Header(name) => header(attributes, name),
-            Self::Query(name) => query(attributes).and_then(|query| parameter(query, name)),
-            Self::Path(places) => path(attributes).and_then(|path| of_path(path, places)),
+    /// Whether this is a body, which comes after all else and costs most.
+    pub(crate) const fn is_body(&self) -> bool {
+        matches!(self, Self::Body(_))
+    }
+
+    /// The key in this.
+    pub fn find(&self, carrier: &dyn Carrier) -> Option<FoundKey> {
+        match self {
+            Self::Header(name) => FoundKey::of(carrier.header(name)?),
+            Self::Query(name) => FoundKey::encoded(parameter(carrier.query()?, name)?, true),
+            Self::Path(places) => FoundKey::encoded(of_path(carrier.path()?, places)?, false),
             Self::Body(fields) => {
-                let names =
-                    ["http.request.body", "http.request.body.content", "messaging.message.body"];
-                let bodies = names.iter().filter_map(|name| text(attributes, name));
-                bodies
-                    .into_iter()
-                    .find_map(|body| body::field(body.as_bytes(), fields))
-                    .map(Cow::Owned)
+                let mut bodies = carrier.bodies().into_iter();
+                FoundKey::of(bodies.find_map(|body| body::field(body, fields))?.into())
             }
-            Self::Baggage(name) => text_with(attributes, "baggage.", name)
-                .or_else(|| baggage(&header(attributes, "baggage")?, name)),
-            Self::Attribute(name) => any_text(attributes, name),
-            Self::MessageKey => {
-                ["messaging.kafka.message.key", "messaging.message.conversation_id"]
-                    .iter()
-                    .find_map(|name| any_text(attributes, name))
-            }
-        };
-        found.and_then(trimmed)
+            Self::Baggage(name) => match carrier.baggage(name) {
+                Some(entry) => FoundKey::of(entry),
+                None => FoundKey::encoded(baggage(&carrier.header("baggage")?, name)?, false),
+            },
+            Self::Attribute(name) => FoundKey::of(carrier.attribute(name)?),
+            Self::MessageKey => FoundKey::of(carrier.message_key()?),
+        }
     }
 }
 
 /// The key without spaces around it, if it can be one.
 fn trimmed(key: Cow<'_, str>) -> Option<Cow<'_, str>> {
     let length = key.trim().len();
-    if length == 0 || length > LONGEST_KEY {
+    if length == 0 || length > LONGEST_KEY || key.contains(REDACTED) {
         None
     } else if length == key.len() {
         Some(key)
@@ -125,67 +165,10 @@ fn trimmed(key: Cow<'_, str>) -> Option<Cow<'_, str>> {
     }
 }
 
-fn find<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a AttributeValue> {
-    attributes.iter().find(|(key, _)| key == name).map(|(_, value)| value)
-}
-
-fn text<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a str> {
-    find(attributes, name)?.as_str()
-}
-
-fn any_text<'a>(attributes: &'a [Attribute], name: &str) -> Option<Cow<'a, str>> {
-    as_text(find(attributes, name)?)
-}
-
-fn as_text(value: &AttributeValue) -> Option<Cow<'_, str>> {
-    match value {
-        AttributeValue::String(text) => Some(Cow::Borrowed(text)),
-        AttributeValue::Int(number) => Some(Cow::Owned(number.to_string())),
-        // A header is an array of values.
-        AttributeValue::Json(json) => body::first(json.as_bytes()).map(Cow::Owned),
-        AttributeValue::Double(_) | AttributeValue::Bool(_) | AttributeValue::Bytes(_) => None,
-    }
-}
-
-/// The attribute with this name after a prefix.
-fn text_with<'a>(attributes: &'a [Attribute], prefix: &str, name: &str) -> Option<Cow<'a, str>> {
-    let is =
-        |key: &str| key.strip_prefix(prefix).is_some_and(|rest| rest.eq_ignore_ascii_case(name));
-    attributes.iter().find(|(key, _)| is(key)).and_then(|(_, value)| as_text(value))
-}
-
-fn header<'a>(attributes: &'a [Attribute], name: &str) -> Option<Cow<'a, str>> {
-    let with = |prefix, name: &str| text_with(attributes, prefix, name);
-    with("http.request.header.", name)
-        // An older form.
-        .or_else(|| with("http.request.header.", &name.replace('-', "_")))
-        .or_else(|| with("rpc.grpc.request.metadata.", name))
-}
-
-/// A path with its query, and where the path begins in it.
-fn target(attributes: &[Attribute]) -> Option<&str> {
-    text(attributes, "http.target").or_else(|| {
-        let url = text(attributes, "url.full").or_else(|| text(attributes, "http.url"))?;
-        let after = url.split_once("://").map_or(url, |(_, after)| after);
-        after.find(['/', '?']).map(|start| &after[start..])
-    })
-}
-
-fn query(attributes: &[Attribute]) -> Option<&str> {
-    let target = || Some(target(attributes)?.split_once('?')?.1);
-    let query = text(attributes, "url.query").or_else(target)?;
-    query.trim_start_matches('?').split('#').next()
-}
-
-fn path(attributes: &[Attribute]) -> Option<&str> {
-    let target = || target(attributes)?.split(['?', '#']).next();
-    text(attributes, "url.path").or_else(target)
-}
-
-fn parameter<'a>(query: &'a str, name: &str) -> Option<Cow<'a, str>> {
+fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     query.split('&').find_map(|pair| {
         let (key, value) = pair.split_once('=')?;
-        (decoded(key, true)? == name).then(|| decoded(value, true))?
+        (decoded(key, true)? == name).then_some(value)
     })
 }
 
@@ -193,13 +176,13 @@ fn segments(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|segment| !segment.is_empty())
 }
 
-fn of_path<'a>(path: &'a str, places: &[Option<String>]) -> Option<Cow<'a, str>> {
+fn of_path<'a>(path: &'a str, places: &[Option<String>]) -> Option<&'a str> {
     let mut key = None;
     let mut segments = segments(path);
     for place in places {
         let segment = segments.next()?;
         match place.as_deref() {
-            None => key = decoded(segment, false),
+            None => key = Some(segment),
             Some("*") => {}
             Some(wanted) if wanted == segment => {}
             Some(_) => return None,
@@ -208,11 +191,10 @@ fn of_path<'a>(path: &'a str, places: &[Option<String>]) -> Option<Cow<'a, str>>
     key
 }
 
-fn baggage(header: &str, name: &str) -> Option<Cow<'static, str>> {
+fn baggage<'a>(header: &'a str, name: &str) -> Option<&'a str> {
     header.split(',').find_map(|entry| {
         let (key, value) = entry.split(';').next()?.split_once('=')?;
-        (key.trim() == name)
-            .then(|| Some(Cow::Owned(decoded(value.trim(), false)?.into_owned())))?
+        (key.trim() == name).then(|| value.trim())
     })
 }
 

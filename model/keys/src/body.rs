@@ -1,7 +1,7 @@
 //! A field of a JSON text that may be cut off.
 
-/// The part of a body that is read.
-const LONGEST: usize = 16 * 1024;
+/// The part of a body that is read, in bytes.
+pub(crate) const LONGEST: usize = 16 * 1024;
 /// The deepest nesting that is followed.
 const DEEPEST: usize = 64;
 

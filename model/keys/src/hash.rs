@@ -53,6 +53,11 @@ impl KeyHash {
         digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
     }
 
+    /// Whether a text has the form of a hash.
+    pub fn is_hash(text: &str) -> bool {
+        text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    }
+
     fn code(&self, text: &[u8]) -> [u8; 32] {
         let inner = self.inner.clone().chain_update(text).finalize();
         self.outer.clone().chain_update(inner).finalize().into()
@@ -80,7 +85,8 @@ mod tests {
         let one = KeyHash::new(b"a secret of sixteen").expect("is long enough");
         let two = KeyHash::new(b"another long secret").expect("is long enough");
         let hash = one.hash("order", "4711");
-        assert_eq!((hash.len(), &hash), (32, &one.hash("order", "4711")));
+        assert_eq!((KeyHash::is_hash(&hash), &hash), (true, &one.hash("order", "4711")));
+        assert!(!KeyHash::is_hash("4711"));
         assert!(hash != two.hash("order", "4711") && hash != one.hash("user", "4711"));
         assert!(KeyHash::new(b"short").is_none());
         assert_eq!(format!("{one:?}"), "KeyHash(a secret)");
