@@ -114,6 +114,7 @@ e2e: build ## The shop under the tracer against its own ground truth; bad input;
 	python3 tests/e2e/e2e.py --spanwise $(BINARY)
 	python3 tests/e2e/badinput.py --spanwise $(BINARY)
 	python3 tests/e2e/hosts.py --spanwise $(BINARY)
+	python3 tests/e2e/journey.py --spanwise $(BINARY)
 
 PROPERTY_ROUNDS ?= 20
 test-properties: setup ## Property tests with other random cases in every round: PROPERTY_ROUNDS=20

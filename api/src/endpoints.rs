@@ -403,6 +403,50 @@ pub const CAUSE: Endpoint = get(
     "Causes",
 );
 
+/// `GET /journey`
+pub const JOURNEY: Endpoint = get(
+    "/journey",
+    "What happened for one business key, over services and traces",
+    &[
+        required(taking(
+            Takes::Filled,
+            parameter("key", "The name of the key, as it is configured.", "order"),
+        )),
+        required(taking(
+            Takes::Filled,
+            parameter(
+                "value",
+                "Its value. Of a key that is hashed, the hash; or the value itself if the server \
+                 has the secret.",
+                "4711",
+            ),
+        )),
+        parameter(
+            "start",
+            "The start of the range of time, as in a search. The default is a week ago.",
+            "-7d",
+        ),
+        END,
+        taking(
+            Takes::Duration,
+            parameter(
+                "gap",
+                "A time without steps is a gap from this length on. The default is a minute.",
+                "1m",
+            ),
+        ),
+        taking(
+            Takes::Count(10_000),
+            parameter(
+                "limit",
+                "The most steps, and the most traces: 1,000 by default, at most 10,000.",
+                "100",
+            ),
+        ),
+    ],
+    "Journey",
+);
+
 /// `GET /bottlenecks`
 pub const BOTTLENECKS: Endpoint = get(
     "/bottlenecks",
@@ -496,6 +540,7 @@ pub const ALL: &[Endpoint] = &[
     ENTRANCES,
     SOURCES,
     CAUSE,
+    JOURNEY,
     BOTTLENECKS,
     CAPACITY,
     ATTRIBUTES,

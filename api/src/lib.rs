@@ -18,6 +18,7 @@ pub mod exact;
 #[cfg(test)]
 mod generate;
 mod graph;
+mod journey;
 mod load;
 mod number;
 mod operations;
@@ -45,6 +46,9 @@ pub use chains::{
 };
 pub use deletion::Deletion;
 pub use graph::{Graph, GraphEdge, GraphNode, NodeKind};
+pub use journey::{
+    Journey, JourneyEvidence, JourneyGap, JourneyHandOff, JourneyStep, JourneyTrace,
+};
 pub use load::{
     Bottlenecks, Capacity, FanOut, LoadPart, PredictedLoad, RepeatedCalls, RetriedCalls,
     ScaledEntrance, SequentialCalls, TimeShare,

@@ -11,6 +11,7 @@ mod chains;
 pub mod condition;
 mod error;
 mod graph;
+mod journey;
 mod search;
 mod services;
 mod trace;
@@ -28,6 +29,7 @@ pub use cause::{
 pub use chains::ObservedRuns;
 pub use error::QueryError;
 pub use graph::GraphAnswer;
+pub use journey::{Journey, JourneyBounds, JourneyQuery, JourneyStep, JourneyTrace};
 pub use search::{
     Covered, NextSearch, RowQuery, RowTest, SearchAnswer, SearchQuery, SpanPredicate, TraceOrder,
     TracePredicate, WholeAnswer, WholeQuery,

@@ -32,6 +32,7 @@ fn schemas() -> Schemas {
     generator.subschema_for::<crate::ChainList>();
     generator.subschema_for::<crate::ChainPage>();
     generator.subschema_for::<crate::Causes>();
+    generator.subschema_for::<crate::Journey>();
     generator.subschema_for::<crate::Deletion>();
     generator.subschema_for::<crate::Dependencies>();
     generator.subschema_for::<crate::Entrances>();

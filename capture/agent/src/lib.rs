@@ -28,6 +28,7 @@ pub use spanwise_capture_protocols::process::LabelRule;
 pub use spanwise_capture_protocols::redaction::Hidden;
 pub use spanwise_capture_tracer::ServiceUnknown;
 pub use spanwise_capture_tracer::sampling::Sampling;
+use spanwise_keys::KeyRules;
 use spanwise_model::SpanRows;
 
 use crate::budget::Budget;
@@ -64,6 +65,8 @@ pub struct AgentConfig {
     pub record: Option<PathBuf>,
     /// Parsers of the operator's own protocols.
     pub plugins: Vec<Plugin>,
+    /// Rules of business keys.
+    pub keys: Arc<KeyRules>,
 }
 
 /// Settings that can change while the agent runs.
@@ -95,6 +98,7 @@ impl Default for AgentConfig {
             hide: Hidden::default(),
             record: None,
             plugins: Vec::new(),
+            keys: Arc::default(),
         }
     }
 }

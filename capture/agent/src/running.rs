@@ -250,6 +250,7 @@ pub(super) fn run(
     tracer.set_labels(&course.live.labels);
     tracer.use_plugins(config.plugins);
     tracer.hide(config.hide);
+    tracer.find_keys(config.keys);
     let pipeline = RefCell::new(Pipeline {
         tracer,
         filter: Applied::new(config.live.filter, config.ignored_endpoints),

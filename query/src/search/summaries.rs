@@ -42,6 +42,24 @@ impl Queries {
         Ok(summaries)
     }
 
+    /// Summaries of traces that have spans in this time, in their order. One that was deleted
+    /// meanwhile is not among them.
+    pub(crate) async fn summaries_of(
+        &self,
+        ids: &[TraceId],
+        time: TimeRange,
+    ) -> Result<Vec<TraceSummary>, QueryError> {
+        let mut summaries = Vec::with_capacity(ids.len());
+        for part in ids.chunks(TOGETHER) {
+            let candidates: Vec<Candidate> = part
+                .iter()
+                .map(|id| Candidate { id: *id, start_unix_nano: time.from_unix_nano, rank: 0 })
+                .collect();
+            summaries.extend(self.summarise(&candidates, time).await?.into_iter().flatten());
+        }
+        Ok(summaries)
+    }
+
     /// Summaries of these traces, in their order; `None` for one that was deleted meanwhile.
     pub(super) async fn summarise(
         &self,

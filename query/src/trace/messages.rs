@@ -37,7 +37,7 @@ fn has_logical_keys(batch: &RecordBatch) -> bool {
 }
 
 /// The id by which a span's trace is found.
-fn trace_of(span: &Span) -> TraceId {
+pub(crate) fn trace_of(span: &Span) -> TraceId {
     span.assembled_trace_id.or(span.trace_id).unwrap_or_else(|| {
         // Not assembled yet. The second half leads to the trace of the span.
         let mut id = [0; 16];

@@ -3,7 +3,7 @@
 mod cache;
 mod find;
 mod gather;
-mod messages;
+pub(crate) mod messages;
 mod tree;
 
 use std::sync::Arc;
