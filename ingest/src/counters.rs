@@ -31,6 +31,8 @@ const NAMES: &[&str] = &[
     REQUESTS_TIMED_OUT,
     REQUESTS_TOO_LARGE,
     REQUESTS_UNSUPPORTED,
+    crate::keys::FOUND,
+    crate::keys::UNHASHED,
 ];
 
 pub(crate) const CONNECTIONS_EVICTED: &str = "connections_evicted";

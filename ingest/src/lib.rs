@@ -7,6 +7,7 @@
 
 mod clock;
 mod counters;
+mod keys;
 mod limits;
 mod marking;
 mod names;

@@ -1,15 +1,17 @@
-//! Marks and counts spans with impossible times, and names operations, in every batch before it
+//! Marks and counts spans with impossible times, and names operations, and adds business keys, in every batch before it
 //! reaches the sink, whichever receiver it came through.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use spanwise_keys::KeyRules;
 use spanwise_model::{SpanRows, mark_clocks};
 use spanwise_wire::flight::Origin;
 
 use crate::clock::now_unix_nano;
 use crate::counters::Counters;
+use crate::keys::Keys;
 use crate::names::Names;
 use crate::sink::{Refused, Sink};
 
@@ -21,11 +23,13 @@ pub(crate) struct Marking {
     sink: Arc<dyn Sink>,
     counters: Arc<Counters>,
     names: Names,
+    keys: Keys,
 }
 
 impl Marking {
-    pub(crate) fn new(sink: Arc<dyn Sink>, counters: Arc<Counters>) -> Self {
-        Self { sink, counters, names: Names::default() }
+    pub(crate) fn new(sink: Arc<dyn Sink>, counters: Arc<Counters>, rules: Arc<KeyRules>) -> Self {
+        let keys = Keys::new(rules, Arc::clone(&counters));
+        Self { sink, counters, names: Names::default(), keys }
     }
 }
 
@@ -33,7 +37,8 @@ impl Marking {
 impl Sink for Marking {
     async fn accept(&self, batch: SpanRows, origin: Option<Origin>) -> Result<(), Refused> {
         let marked = mark_clocks(batch, now_unix_nano());
-        let named = marked.and_then(|(batch, faults)| Ok((self.names.rename(batch)?, faults)));
+        let named = marked
+            .and_then(|(batch, faults)| Ok((self.keys.add(self.names.rename(batch)?)?, faults)));
         let (batch, faults) = named.map_err(|error| {
             tracing::error!(%error, "a received batch is not of the span schema");
             Refused::Later { reason: error.to_string(), retry_after: RETRY_AFTER }

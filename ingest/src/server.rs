@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use serde::Serialize;
+use spanwise_keys::KeyRules;
 use tokio::net::{TcpListener, UdpSocket};
 
 use crate::counters::Counters;
@@ -70,22 +71,30 @@ pub struct IngestStatus {
 impl Ingest {
     /// Receivers that pass batches to `sink` and accept none from web pages.
     pub fn new(sink: Arc<dyn Sink>, limits: Limits) -> Self {
-        Self::with(sink, limits, Allowed::default(), ReceiverAddresses::default(), None)
+        Self::with(
+            sink,
+            limits,
+            Allowed::default(),
+            ReceiverAddresses::default(),
+            None,
+            Arc::default(),
+        )
     }
 
     /// Like [`Self::new`], with additional allowed hosts and origins, and with addresses for
     /// clients that use the wrong port. `jvm_settings` is the file of
-    /// what JVM agents are told.
+    /// what JVM agents are told. `keys` are the rules of business keys.
     pub fn with(
         sink: Arc<dyn Sink>,
         limits: Limits,
         allowed: Allowed,
         addresses: ReceiverAddresses,
         jvm_settings: Option<PathBuf>,
+        keys: Arc<KeyRules>,
     ) -> Self {
         let names = RECEIVERS.map(|receiver| receiver.counters.concat()).concat();
         let counters = Arc::new(Counters::new(&names));
-        let sink = Arc::new(Marking::new(sink, Arc::clone(&counters)));
+        let sink = Arc::new(Marking::new(sink, Arc::clone(&counters), keys));
         let transport = Transport::new(limits, allowed, counters, addresses.where_otlp_is());
         Self {
             shared: Arc::new(Shared::new(

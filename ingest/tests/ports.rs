@@ -114,6 +114,7 @@ async fn api(limits: Limits, allowed: Allowed) -> (Ingest, std::net::SocketAddr)
         allowed,
         ReceiverAddresses::default(),
         None,
+        Arc::default(),
     );
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::FromRef;
 use axum::routing::get;
+use spanwise_keys::KeyRules;
 use spanwise_query::Queries;
 use spanwise_store::Store;
 use tower_http::compression::CompressionLayer;
@@ -40,6 +41,8 @@ pub struct ApiState {
     pub store: Arc<dyn Store>,
     /// The status of the program's other parts.
     pub status: Arc<dyn StatusSource>,
+    /// The rules of business keys.
+    pub keys: Arc<KeyRules>,
 }
 
 /// What handlers share.

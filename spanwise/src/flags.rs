@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::terminal::Zone;
 pub(crate) use analysis::{
     AnalysisFlags, BottlenecksFlags, CapacityFlags, ChainsFlags, DependsFlags, EntrancesFlags,
-    RowFlags, SourcesFlags,
+    JourneyFlags, RowFlags, SourcesFlags,
 };
 
 /// Traces microservices without touching them.
@@ -92,6 +92,15 @@ pub(crate) enum Command {
     Bottlenecks(BottlenecksFlags),
     /// Predict the load on services, databases and operations if entrances are called more often
     Capacity(CapacityFlags),
+    /// Print what happened for one business key, such as an order's number, across services and
+    /// traces
+    ///
+    /// Steps in the order of time, with gaps, further attempts and hand-offs. Keys are configured:
+    /// docs/keys.md.
+    Journey(JourneyFlags),
+    /// Hash business keys, and make the secret for that
+    #[command(subcommand)]
+    Key(KeyCommand),
     /// Tell when a service is slow or failing, or calls what it did not, by rules
     Watch(WatchFlags),
     /// Show services live, by rate, errors and latency
@@ -125,11 +134,13 @@ const SERVER: u8 = 1;
 const AGENT: u8 = 2;
 /// The server to which the agent reports.
 const AGENT_SERVER: u8 = 4;
+/// Only what is in all groups.
+const KEYS: u8 = 8;
 
 /// The group of a setting's flag. Flags in all groups exist in every command.
 fn group_of(setting: &Setting) -> u8 {
     match setting.key {
-        "log" => u8::MAX,
+        "log" | "key_secret_file" => u8::MAX,
         "agent.server" => AGENT_SERVER,
         key if key.starts_with("agent.") => AGENT,
         _ => SERVER,
@@ -229,6 +240,23 @@ pub(crate) struct DoctorFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Commands of `key`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Print the hash of a key, by which `spanwise journey` finds it
+    ///
+    /// Reads the same configuration and secret as the agent that hashed it.
+    Hash {
+        /// What is hashed, for example order=4711
+        #[arg(value_name = "KEY=VALUE")]
+        key: String,
+        #[command(flatten)]
+        run: RunFlags<KEYS>,
+    },
+    /// Print a new random secret, for a file that only the agent may read
+    Secret,
 }
 
 /// Actions of the helper for Java.

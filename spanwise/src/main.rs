@@ -2,7 +2,7 @@
 //!
 //! This crate contains no logic of its own. It parses flags ([`flags`]), merges settings
 //! ([`config`]), wires the stages together ([`run`]), queries a running server ([`client`]),
-//! imports files ([`import`]) and loads the helper for Java ([`java`]).
+//! imports files ([`import`]), loads the helper for Java ([`java`]) and hashes keys ([`key`]).
 
 mod client;
 mod config;
@@ -10,6 +10,7 @@ mod failure;
 mod flags;
 mod import;
 mod java;
+mod key;
 mod manual;
 mod memory;
 mod replay;
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::failure::Failure;
-use crate::flags::{Command, Flags, JavaCommand, NativeCommand};
+use crate::flags::{Command, Flags, JavaCommand, KeyCommand, NativeCommand};
 
 fn main() -> ExitCode {
     // First of all: if this is a worker process for an SQL statement, nothing else is needed.
@@ -72,6 +73,9 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Sources(flags) => client::sources(&flags),
         Command::Watch(flags) => client::watch(&flags),
         Command::Cause(flags) => client::cause(&flags),
+        Command::Journey(flags) => client::journey(&flags),
+        Command::Key(KeyCommand::Hash { key, run }) => key::hash(&key, &run.load()?),
+        Command::Key(KeyCommand::Secret) => key::secret(),
         Command::Bottlenecks(flags) => client::bottlenecks(&flags),
         Command::Capacity(flags) => client::capacity(&flags),
         Command::Top(flags) => client::top(&flags),

@@ -123,7 +123,8 @@ impl Server {
         }
         let mut bound = sockets.iter().map(|(_, _, address)| Ok::<_, ()>(Some(*address)));
         let addresses = ReceiverAddresses::try_from_fn(|_| bound.next().unwrap()).unwrap();
-        let ingest = Ingest::with(sink, limits, Allowed::default(), addresses, None);
+        let ingest =
+            Ingest::with(sink, limits, Allowed::default(), addresses, None, Arc::default());
         let (mut stop, mut tasks) = (Vec::new(), Vec::new());
         for (receiver, socket, _) in sockets {
             let (tell, told) = oneshot::channel::<()>();

@@ -8,6 +8,7 @@ mod convert;
 mod counters;
 mod deletion;
 pub(crate) mod graph;
+mod journey;
 mod openapi;
 mod page;
 mod parameters;
@@ -51,6 +52,7 @@ pub(crate) fn router() -> Router<Shared> {
         .add(&endpoints::ENTRANCES, chains::entrances)
         .add(&endpoints::SOURCES, chains::sources)
         .add(&endpoints::CAUSE, cause::cause)
+        .add(&endpoints::JOURNEY, journey::journey)
         .add(&endpoints::BOTTLENECKS, chains::bottlenecks)
         .add(&endpoints::CAPACITY, chains::capacity)
         .add(&endpoints::SQL, sql::get)

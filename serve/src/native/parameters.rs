@@ -116,6 +116,11 @@ impl Parameters {
 
     /// `start` and `end`; the last hour if missing.
     pub(crate) fn time_range(&self) -> Result<TimeRange, Problem> {
+        self.time_range_back(3_600_000_000_000)
+    }
+
+    /// `start` and `end`; if missing, the last time of this length.
+    pub(crate) fn time_range_back(&self, length_nano: i64) -> Result<TimeRange, Problem> {
         let now = now_unix_nano();
         let moment = |name: &str, default: i64| match self.text(name) {
             None => Ok(default),
@@ -128,7 +133,7 @@ impl Parameters {
                 })
             }
         };
-        let from_unix_nano = moment("start", now.saturating_sub(3_600_000_000_000))?;
+        let from_unix_nano = moment("start", now.saturating_sub(length_nano))?;
         // The default range includes the current moment.
         let to_unix_nano = moment("end", now.saturating_add(60_000_000_000))?;
         if from_unix_nano >= to_unix_nano {

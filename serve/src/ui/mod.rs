@@ -24,6 +24,7 @@ const PAGES: &[&str] = &[
     "chains",
     "dependencies",
     "entrances",
+    "journey",
     "live",
     "map",
     "search",

@@ -120,8 +120,11 @@ impl Api {
         let directory = tempfile::tempdir().expect("a directory");
         let config = EmbeddedConfig::new(directory.path().join("data"));
         let store = EmbeddedStore::open(config).await.expect("a store");
-        let state =
-            ApiState { store: Arc::clone(&store) as Arc<dyn Store>, status: Arc::new(Parts) };
+        let state = ApiState {
+            store: Arc::clone(&store) as Arc<dyn Store>,
+            status: Arc::new(Parts),
+            keys: Arc::default(),
+        };
         let Surfaces { pages: router, jaeger, .. } = surfaces(state);
         Self { router, jaeger, store, _directory: directory }
     }

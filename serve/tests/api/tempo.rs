@@ -431,8 +431,11 @@ fn text_field(number: u8, text: &str) -> Vec<u8> {
 #[tokio::test]
 async fn the_streaming_querier_speaks_grpc() {
     let tempo = Tempo::new().await;
-    let state =
-        ApiState { store: Arc::clone(&tempo.api.store) as Arc<dyn Store>, status: Arc::new(Parts) };
+    let state = ApiState {
+        store: Arc::clone(&tempo.api.store) as Arc<dyn Store>,
+        status: Arc::new(Parts),
+        keys: Arc::default(),
+    };
     let router = spanwise_serve::surfaces(state).tempo;
     let call = async |method: &str, message: Vec<u8>| {
         let request = Request::post(format!("/tempopb.StreamingQuerier/{method}"))

@@ -28,7 +28,7 @@ impl StatusSource for Listening {
 async fn listening() -> Api {
     let mut api = Api::empty().await;
     let store = Arc::clone(&api.store) as Arc<dyn Store>;
-    api.router = router(ApiState { store, status: Arc::new(Listening) });
+    api.router = router(ApiState { store, status: Arc::new(Listening), keys: Arc::default() });
     api
 }
 

@@ -4,6 +4,7 @@ mod cause;
 mod chains;
 mod graph;
 mod http;
+mod journey;
 mod mcp;
 mod search;
 mod services;
@@ -21,8 +22,8 @@ use spanwise_model::WrittenId;
 
 use crate::failure::Failure;
 use crate::flags::{
-    CauseFlags, GraphFlags, McpFlags, SearchFlags, ServerUrl, ServicesFlags, SqlFlags, SqlFormat,
-    StatusFlags, TailFlags, TopFlags, TraceFlags, WatchFlags,
+    CauseFlags, GraphFlags, JourneyFlags, McpFlags, SearchFlags, ServerUrl, ServicesFlags,
+    SqlFlags, SqlFormat, StatusFlags, TailFlags, TopFlags, TraceFlags, WatchFlags,
 };
 use crate::terminal::{self, Paint, harmless, print, print_foreign, shows_to_a_person};
 pub(crate) use chains::{bottlenecks, capacity, chains, depends, entrances, sources};
@@ -132,6 +133,12 @@ pub(crate) fn graph(flags: &GraphFlags) -> Result<(), Failure> {
 pub(crate) fn cause(flags: &CauseFlags) -> Result<(), Failure> {
     let request = cause::request(flags, spanwise_query::now_unix_nano());
     show(&flags.server, &request, cause::render)
+}
+
+/// `spanwise journey`
+pub(crate) fn journey(flags: &JourneyFlags) -> Result<(), Failure> {
+    let request = journey::request(flags, spanwise_query::now_unix_nano())?;
+    show(&flags.server, &request, journey::render)
 }
 
 /// `spanwise watch`

@@ -9,9 +9,11 @@ use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 use serde::Serialize;
 use spanwise_capture_agent::{LabelRule, ServiceRule};
+use spanwise_keys::KeyRule;
 
+use super::keys::{self, KeyTable};
 use super::settings::{Form, environment_name, nearest, setting, settings};
-use super::table::{LABEL, LISTS, SERVICE};
+use super::table::{KEY, LABEL, LISTS, SERVICE};
 
 /// Default configuration files. The first existing one is used.
 const FILES: [&str; 2] = ["./spanwise.toml", "/etc/spanwise/spanwise.toml"];
@@ -208,6 +210,20 @@ impl Layers {
         Ok(rules)
     }
 
+    /// The checked `[[key]]` tables.
+    pub(crate) fn keys(&self) -> Result<Vec<KeyRule>, String> {
+        keys::rules(self.key_tables()?).map_err(|error| format!("{error} ({})", self.origin(KEY)))
+    }
+
+    fn key_tables(&self) -> Result<Vec<KeyTable>, String> {
+        if !self.figment.contains(KEY) {
+            return Ok(Vec::new());
+        }
+        self.figment
+            .extract_inner(KEY)
+            .map_err(|error| format!("[[{KEY}]] ({}): {}", self.origin(KEY), error.kind))
+    }
+
     /// The source of the current value.
     fn origin(&self, key: &str) -> String {
         let Some(metadata) = self.figment.find_metadata(key) else { return DEFAULT.to_owned() };
@@ -238,7 +254,8 @@ impl Layers {
         }
         let services = serde_json::to_value(self.services()?);
         let labels = serde_json::to_value(self.labels()?);
-        for (key, value) in [(SERVICE, services), (LABEL, labels)] {
+        let keys = serde_json::to_value(self.key_tables()?);
+        for (key, value) in [(SERVICE, services), (LABEL, labels), (KEY, keys)] {
             let value = value.map_err(|error| error.to_string())?;
             if value.as_array().is_some_and(|rules| !rules.is_empty()) {
                 all.push(InForce { key: key.to_owned(), value, origin: self.origin(key) });
@@ -290,6 +307,10 @@ fn from_environment(
 fn unknown_keys(file: &Dict) -> Vec<String> {
     let mut unknown = Vec::new();
     for (table, value) in file {
+        if let Some((list, known)) = LISTS.iter().find(|(list, _)| list == table) {
+            unknown.extend(unknown_keys_of_list(list, known, value));
+            continue;
+        }
         match value {
             _ if setting(table).is_some() => {}
             Value::Dict(_, keys) => {

@@ -3,6 +3,7 @@
 //! Flags override the environment (`SPANWISE_…`), the environment overrides the TOML file, and the
 //! file overrides defaults. An unknown key in the file is an error.
 
+mod keys;
 mod layers;
 mod settings;
 mod show;
@@ -21,6 +22,7 @@ use spanwise_store::clickhouse::Address as ClickHouseAddress;
 use spanwise_store::embedded::ObjectStorageConfig;
 
 use crate::failure::Failure;
+pub(crate) use keys::KeyConfig;
 pub(crate) use layers::InForce;
 pub(crate) use settings::{Flag, Form, Setting, settings};
 pub(crate) use show::show;
@@ -43,6 +45,7 @@ pub(crate) struct Config {
     pub(crate) assemble: AssembleSettings,
     pub(crate) metrics: MetricsSettings,
     pub(crate) agent: AgentConfig,
+    pub(crate) keys: KeyConfig,
 }
 
 /// The server's addresses.
@@ -216,8 +219,13 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
         };
         Ok::<_, String>(listen.map(|listen| listen.on(address)))
     })?;
+    let root = RootSettings::read(&layers)?;
+    let keys = KeyConfig {
+        rules: layers.keys()?,
+        secret_file: root.key_secret_file.0.as_ref().map(PathBuf::from),
+    };
     let config = Config {
-        root: RootSettings::read(&layers)?,
+        root,
         listen: Listen {
             http: http.on(address),
             tempo: tempo.0.map(|listen| listen.on(address)),
@@ -236,6 +244,7 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
             services: layers.services()?,
             labels: layers.labels()?,
         },
+        keys,
     };
     if config.store.object_storage.0.is_some() && config.store.url.0 != StoreAt::Embedded {
         return Err(

@@ -156,7 +156,7 @@ macro_rules! tables {
 }
 pub(super) use tables;
 
-/// All settings, except `[[agent.service]]` and `[[agent.label]]`, which are lists of tables.
+/// All settings, except `[[agent.service]]`, `[[agent.label]]` and `[[key]]`, which are lists of tables.
 /// Settings of one table are adjacent, for printing.
 pub(crate) fn settings() -> &'static [Setting] {
     static ALL: LazyLock<Vec<Setting>> = LazyLock::new(|| {

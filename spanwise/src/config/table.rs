@@ -22,6 +22,9 @@ tables! {
             "directory that holds all data";
         log: String = Text("info"), flag("log", "FILTER"),
             "what to log: a level, or a filter such as info,spanwise_store=debug";
+        key_secret_file: OptionalText = Text(""), flag("key-secret-file", "FILE"),
+            "file of the secret with which business keys are hashed ([[key]] with hash = true); \
+             `spanwise key secret` makes one";
     }
 
     /// The server's addresses, except for receivers.
@@ -199,5 +202,11 @@ const LABEL_KEYS: &[&str] =
 /// The key of the list.
 pub(crate) const LABEL: &str = "agent.label";
 
+/// Keys of one `[[key]]`.
+const KEY_KEYS: &[&str] = &["name", "place", "service", "hash"];
+/// The key of the list.
+pub(crate) const KEY: &str = "key";
+
 /// Lists of tables, with the allowed keys.
-pub(crate) const LISTS: &[(&str, &[&str])] = &[(SERVICE, SERVICE_KEYS), (LABEL, LABEL_KEYS)];
+pub(crate) const LISTS: &[(&str, &[&str])] =
+    &[(SERVICE, SERVICE_KEYS), (LABEL, LABEL_KEYS), (KEY, KEY_KEYS)];

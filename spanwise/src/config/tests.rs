@@ -197,3 +197,60 @@ fn bounds_of_ports_and_spans_are_checked() {
         assert!(error.starts_with("listen."), "{error}");
     }
 }
+
+#[test]
+fn keys_have_places_and_wrong_ones_say_what_is_right() {
+    let file = "[[key]]\nname = \"order\"\nplace = \"header:X-Order\"\n\
+                [[key]]\nname = \"user\"\nplace = [\"query:user\", \"message-key\"]\nservice = \"a\"\nhash = true\n";
+    let all = loaded(file, &[], &[]).expect("loads");
+    let rules = &all.config.keys.rules;
+    let places = |at: usize| rules[at].places.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!((rules[0].name.as_str(), places(0)), ("order", vec!["header:x-order".to_owned()]));
+    assert_eq!(places(1), ["query:user", "message-key"]);
+    assert_eq!((rules[1].service.as_deref(), rules[1].hash), (Some("a"), true));
+    // What is printed is read again.
+    let again = loaded(&show(&all, false), &[], &[]).expect("loads");
+    assert_eq!(&again.config.keys.rules, rules);
+    assert!(origin(&all, "key").starts_with("file /"));
+
+    let key = |more: &str| {
+        let error = loaded(&format!("[[key]]\nname = \"order\"\n{more}\n"), &[], &[]);
+        error.expect_err(more)
+    };
+    for (more, words) in [
+        ("", "has no place"),
+        ("place = \"cookie:a\"", "cookie:a is no place of a key; write header:NAME"),
+        ("place = 7", "must be a text or a list of texts"),
+        ("place = [7]", "must be a text or a list of texts"),
+        ("place = \"message-key\"\nservice = \"\"", "leave it out for all services"),
+        ("place = \"message-key\"\nhash = \"yes\"", "[[key]]"),
+        ("plaec = \"message-key\"", "did you mean `place`?"),
+    ] {
+        let error = key(more);
+        assert!(error.contains(words), "{more}: {error}");
+    }
+    assert!(loaded("key = 1\n", &[], &[]).expect_err("a number").contains("write [[key]]"));
+}
+
+#[test]
+fn a_secret_is_read_from_its_file_and_must_be_long() {
+    let hashing = "[[key]]\nname = \"order\"\nplace = \"message-key\"\nhash = true\n";
+    let keys = |path: &str| {
+        loaded(hashing, &[("SPANWISE_KEY_SECRET_FILE", path)], &[]).expect("loads").config.keys
+    };
+    let none = keys("");
+    assert!(none.load().expect("loads").lacks_secret());
+    let error = none.load_for_agent().expect_err("no secret").to_string();
+    assert!(error.contains("\"order\" has hash = true") && error.contains("key secret"), "{error}");
+    let error = keys("/none").load().expect_err("no file").to_string();
+    assert!(error.contains("cannot read key_secret_file /none"), "{error}");
+    let secret = |text: &str| {
+        let file = file(text);
+        keys(&file.path().to_string_lossy()).load_for_agent()
+    };
+    let error = secret("  short  \n").expect_err("short").to_string();
+    assert!(error.contains("fewer than 16 bytes"), "{error}");
+    let [one, two] = ["a secret of sixteen\n", "a secret of sixteen"]
+        .map(|text| secret(text).expect("a secret").shown("order", "1").expect("a hash"));
+    assert_eq!(one, two);
+}

@@ -83,6 +83,28 @@ pub(crate) struct SourcesFlags {
     pub(crate) analysis: AnalysisFlags,
 }
 
+/// Flags of `journey`.
+#[derive(Debug, Args)]
+pub(crate) struct JourneyFlags {
+    /// The key, for example order=4711; of a key that is hashed, its hash (`spanwise key hash`)
+    #[arg(value_name = "KEY=VALUE")]
+    pub(crate) key: String,
+    /// Spans that started after this: -15m, -2h, a date and time, or nanoseconds since 1970
+    /// [default: a week ago]
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    pub(crate) start: Option<String>,
+    /// Spans that started before this, in the same format [default: now]
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    pub(crate) end: Option<String>,
+    /// A time without steps is a gap from this length on, for example 30s or 2h
+    #[arg(long, value_name = "TIME", default_value = "1m")]
+    pub(crate) gap: String,
+    #[command(flatten)]
+    pub(crate) rows: RowFlags,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
 /// Flags of `bottlenecks`.
 #[derive(Debug, Args)]
 pub(crate) struct BottlenecksFlags {

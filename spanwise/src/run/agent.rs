@@ -12,6 +12,7 @@ use serde_json::Value;
 use spanwise_api::{self as api, AgentFacts, Count};
 use spanwise_capture_agent::plugins::{Plugin, PluginFacts};
 use spanwise_capture_agent::{Agent, AgentConfig, ServiceUnknown};
+use spanwise_keys::KeyRules;
 use spanwise_wire::flight::{FlightSender, SenderConfig};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -69,6 +70,7 @@ impl LocalAgent {
     pub(crate) async fn start(
         config: &config::AgentConfig,
         plugins: Vec<Plugin>,
+        keys: KeyRules,
         destination: Destination,
         owns_process: bool,
     ) -> Result<Self, String> {
@@ -99,6 +101,7 @@ impl LocalAgent {
             hide: settings.hide,
             record: settings.record.0.as_ref().map(PathBuf::from),
             plugins,
+            keys: Arc::new(keys),
         };
         let deliver = {
             let sender = sender.clone();

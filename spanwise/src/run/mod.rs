@@ -46,10 +46,11 @@ pub(crate) fn up(loaded: Loaded) -> Result<(), Failure> {
     let loaded = Arc::new(loaded);
     block_on_with_receivers(async |receivers: Handle| {
         let plugins = plugins(&loaded.config.agent)?;
+        let keys = loaded.config.keys.load_for_agent()?;
         let stop = signals::watch()?;
         let mut server = Server::start(&loaded.config, &receivers, AgentState::Starting).await?;
         let config = &loaded.config.agent;
-        let started = LocalAgent::start(config, plugins, server.destination(), false).await;
+        let started = LocalAgent::start(config, plugins, keys, server.destination(), false).await;
         let agent = match started {
             Ok(agent) => {
                 reload_on_hang_up(&loaded, &agent)?;
@@ -98,8 +99,9 @@ pub(crate) fn agent(loaded: Loaded) -> Result<(), Failure> {
         let stop = signals::watch()?;
         let config = &loaded.config.agent;
         let plugins = plugins(config)?;
+        let keys = loaded.config.keys.load_for_agent()?;
         let destination = Destination::at(&config.settings.server).await;
-        let started = LocalAgent::start(config, plugins, destination, true).await;
+        let started = LocalAgent::start(config, plugins, keys, destination, true).await;
         let agent = started.map_err(|reason| {
             Failure::cannot(format_args!(
                 "the agent cannot run: {reason}; `spanwise doctor` tells what this kernel allows"

@@ -59,6 +59,13 @@ impl Server {
         receivers: &Handle,
         agent: AgentState,
     ) -> Result<Self, Failure> {
+        let keys = Arc::new(config.keys.load()?);
+        if keys.lacks_secret() {
+            tracing::warn!(
+                "keys with hash = true are left out of spans that SDKs send: there is no secret \
+                 here (key_secret_file)"
+            );
+        }
         let listen = config.listen;
         let listeners = receivers.spawn(async move { Listeners::bind(&listen).await });
         let listeners = listeners.await.map_err(Failure::cannot)??;
@@ -76,6 +83,7 @@ impl Server {
             config.allowed(),
             bound.receivers,
             config.receivers.jvm_settings.0.as_ref().map(PathBuf::from),
+            Arc::clone(&keys),
         );
         let status = Arc::new(ServerStatus::new(
             bound,
@@ -88,6 +96,7 @@ impl Server {
         let surfaces = spanwise_serve::surfaces(ApiState {
             store: Arc::clone(&store),
             status: Arc::<ServerStatus>::clone(&status),
+            keys,
         });
 
         let stopping = CancellationToken::new();

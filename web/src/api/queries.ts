@@ -15,6 +15,7 @@ import type {
   Dependencies,
   Entrances,
   Graph,
+  Journey,
   Operations,
   SearchAnswer,
   Services,
@@ -135,6 +136,15 @@ export const useCauses = (start: string | null, end: string | null, service: str
       ),
     // Many spans are read for it: it is asked again only on demand.
     staleTime: 60_000,
+  });
+
+/** What happened for a key; nothing is asked without one. */
+export const useJourney = (key: string, value: string, start: string, end: string) =>
+  useQuery({
+    queryKey: ["journey", key, value, start, end],
+    queryFn: ({ signal }) => get<Journey>("journey", { key, value, start, end }, signal),
+    enabled: key !== "" && value !== "",
+    staleTime: 15_000,
   });
 
 /** What a question about many traces is asked for. */

@@ -658,6 +658,128 @@ export interface Ingest {
   otap_streams: Count;
 }
 
+/** What happened for one business key: a logical chain, over services and traces. */
+export interface Journey {
+  /** Time in which some step ran. */
+  busy_nano: Nano;
+  /** All spans from here on were read; the start of the range if none are missing. */
+  covered_from_unix_nano: Nano;
+  /** The end of the range that was asked for. */
+  end_unix_nano: Nano;
+  /** Long times without steps. */
+  gaps: JourneyGap[];
+  /** How the key went from one service to another without a call that is waited for. */
+  hand_offs: JourneyHandOff[];
+  /** Whether keys of this name are hashed. `value` is then the hash. */
+  hashed: boolean;
+  /** The key's name. */
+  key: string;
+  /** Names of keys that are configured, or that spans of this time have. */
+  known_keys: string[];
+  /** Spans with the key that were read. */
+  spans: number;
+  /** The start of the range that was asked for. */
+  start_unix_nano: Nano;
+  /** What services did for the key, by time. */
+  steps: JourneyStep[];
+  /** How many steps there are; the list may be shorter. */
+  total_steps: number;
+  /** How many traces there are; the list may be shorter. */
+  total_traces: number;
+  /** The traces, in the order in which they first have the key. */
+  traces: JourneyTrace[];
+  /** The value, as it is stored. */
+  value: string;
+  /** What limits the answer. */
+  warnings: string[];
+}
+
+/** How a hand-off is known. */
+export type JourneyEvidence =
+  /** The two are linked: one received the message that the other sent, or says so itself. */
+  | "link"
+  /** It goes on with a message, within the same trace. */
+  | "message"
+  /** It goes on with a message. That the step before has sent it is a guess. */
+  | "message_in_time"
+  /** It only follows in time, which is a guess. */
+  | "time";
+
+/** A long time without steps. */
+export interface JourneyGap {
+  /** The place in `steps`, from 0, of the step after which it begins: the one that ended last. */
+  after: number;
+  /** The place of the step that ends it. */
+  before: number;
+  /** Its length. */
+  duration_nano: Nano;
+}
+
+/** The key goes from one service to another. */
+export interface JourneyHandOff {
+  /** From the start of the one to the start of the other. */
+  duration_nano: Nano;
+  /** How it is known. */
+  evidence: JourneyEvidence;
+  /** The place in `steps`, from 0, of the step that came before. */
+  from: number;
+  /** The place of the step that goes on. */
+  to: number;
+}
+
+/** What one service did for a key in one go. */
+export interface JourneyStep {
+  /**
+   * 1, or more if steps before it of the same service and operation failed and this one does it
+   * again.
+   */
+  attempt: number;
+  /** The length of the first span. */
+  duration_nano: Nano;
+  /** The error of the first span. */
+  error: string | null;
+  /** Whether the first span failed. */
+  failed: boolean;
+  /** Whether it began with a message. */
+  is_message: boolean;
+  /** The operation of the first span. */
+  operation: string;
+  /** The service. */
+  service: string;
+  /** The first span. */
+  span_id: string;
+  /** Spans with the key. */
+  spans: number;
+  /** The start of the first span. */
+  start_unix_nano: Nano;
+  /** The protocol's own status code, such as that of HTTP. */
+  status_code: number | null;
+  /** The trace. */
+  trace_id: string;
+}
+
+/** A trace with the key. */
+export interface JourneyTrace {
+  /** From its first start to its last end. */
+  duration_nano: Nano;
+  /** Spans that failed. */
+  errors: number;
+  /** The operation of its root; null if that is missing. */
+  operation: string | null;
+  /** The service of its root. */
+  service: string | null;
+  /** All services in it, busiest first. */
+  services: string[];
+  /** All spans, with the key or without. */
+  spans: number;
+  /** Its first start. */
+  start_unix_nano: Nano;
+  /** Steps in it. */
+  steps: number;
+  /** Its id. */
+  trace_id: string;
+}
+
 /** How bad it is that a counter is not zero. */
 export type Level =
   /** It is not bad. */

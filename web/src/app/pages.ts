@@ -12,6 +12,7 @@ import { entrancesPage } from "../pages/entrances";
 import { sourcesPage } from "../pages/sources";
 import { bottlenecksPage } from "../pages/bottlenecks";
 import { capacityPage } from "../pages/capacity";
+import { journeyPage } from "../pages/journey";
 import { servicePage } from "../pages/service";
 import { statusPage } from "../pages/status";
 
@@ -42,6 +43,7 @@ export const PAGES: readonly Page[] = [
   entrancesPage,
   sourcesPage,
   capacityPage,
+  journeyPage,
   servicePage,
   statusPage,
 ];

@@ -533,6 +533,13 @@ const INGEST: &[CounterMeaning] = &[
         "requests in an encoding or compression that is not taken",
         SENDER,
     ),
+    info("keys_found", "business keys that rules found in spans of applications"),
+    row(
+        "keys_left_out_no_secret",
+        Loss,
+        "business keys that are to be hashed and were left out, because the server has no secret",
+        "name its file with key_secret_file, or let agents read the keys",
+    ),
     info("zipkin_requests", "requests with Zipkin's spans"),
     info("zipkin_spans_accepted", "spans taken from Zipkin's clients"),
 ];
