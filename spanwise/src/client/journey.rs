@@ -55,12 +55,22 @@ fn head(journey: &Journey, paint: Paint) -> String {
         counted(journey.total_steps, "step", "steps"),
         counted(journey.total_traces, "trace", "traces"),
         counted(journey.spans, "span", "spans"),
-        duration(end.saturating_sub(first.start_unix_nano.0)),
+        long(end.saturating_sub(first.start_unix_nano.0)),
         paint.moment(first.start_unix_nano.0),
-        duration(journey.busy_nano.0),
+        long(journey.busy_nano.0),
     )));
     text.push('\n');
     text
+}
+
+/// A length of time that may be of days.
+fn long(nano: i64) -> String {
+    match nano as f64 / 1e9 {
+        seconds if seconds < 120.0 => duration(nano),
+        seconds if seconds < 7200.0 => format!("{:.0} minutes", seconds / 60.0),
+        seconds if seconds < 172_800.0 => format!("{:.1} hours", seconds / 3600.0),
+        seconds => format!("{:.1} days", seconds / 86_400.0),
+    }
 }
 
 fn end_unix_nano(step: &JourneyStep) -> i64 {
@@ -95,7 +105,7 @@ fn timeline(journey: &Journey, paint: Paint) -> String {
             journey.gaps.iter().find(|gap| usize::try_from(gap.before) == Ok(place))
         });
         if let Some(gap) = gap {
-            let words = format!("  … nothing for {}\n", duration(gap.duration_nano.0));
+            let words = format!("  … nothing for {}\n", long(gap.duration_nano.0));
             text.push_str(&paint.yellow(&words));
         }
         text.push_str(row);
@@ -125,7 +135,7 @@ fn how(journey: &Journey, place: usize, step: &JourneyStep) -> String {
     if let Some(hand) = journey.hand_offs.iter().find(|hand| is_here(hand.to)) {
         let from = usize::try_from(hand.from).ok().and_then(|from| journey.steps.get(from));
         let from = from.map_or(String::new(), |step| brief(&step.service, 30));
-        let later = duration(hand.duration_nano.0);
+        let later = long(hand.duration_nano.0);
         words.push(match hand.evidence {
             JourneyEvidence::Link => format!("linked to {from}, {later} later"),
             JourneyEvidence::Message => format!("message of {from}, {later} later"),
