@@ -415,6 +415,18 @@ impl Row {
         let columns = Columns::of(batch_number, &batch.clone().into())?;
         (0..columns.len()).map(|row| columns.row(row)).collect()
     }
+
+    /// The rows of a batch as it was received; `None` in place of one that cannot be read.
+    ///
+    /// # Errors
+    /// If the batch does not have the span schema.
+    pub fn read_received(
+        batch_number: u64,
+        rows: &SpanRows,
+    ) -> Result<Vec<Option<Self>>, ModelError> {
+        let columns = Columns::of(batch_number, rows)?;
+        Ok((0..columns.len()).map(|row| columns.row(row).ok()).collect())
+    }
 }
 
 #[cfg(test)]

@@ -89,6 +89,11 @@ impl Trace {
         self.nodes.iter().filter(|node| node.parent.is_none())
     }
 
+    /// Start of the earliest root; 0 if there is none. The trace counts for the time of it.
+    pub fn first_root_unix_nano(&self) -> i64 {
+        self.roots().map(|root| root.row.start_unix_nano).min().unwrap_or(0)
+    }
+
     /// Earliest start, in nanoseconds since 1970.
     pub fn start_unix_nano(&self) -> i64 {
         self.timed().map(|row| row.start_unix_nano).min().unwrap_or(0)

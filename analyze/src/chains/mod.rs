@@ -37,11 +37,11 @@ const MAX_PATHS: usize = 10_000;
 
 /// A place in call trees: the entrance and the calls down to this one, as a hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PathId(u64);
+pub struct PathId(pub(crate) u64);
 
 /// A set of paths, as a hash: 16 hexadecimal digits. It is the same in every process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ShapeId(u64);
+pub struct ShapeId(pub(crate) u64);
 
 impl fmt::Display for ShapeId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -50,16 +50,77 @@ impl Chains {
         for shape in self.shapes.values() {
             shape.write(out, &places);
         }
-        for count in [
+        self.left_out().into_iter().for_each(|count| out.number(count));
+    }
+
+    /// What is not counted, or not where it belongs.
+    pub(crate) const fn left_out(&self) -> [u64; 6] {
+        [
             self.joined_shapes,
             self.misplaced_runs,
             self.folded_shapes,
             self.folded_runs,
             self.runs_left_out,
             self.runs_not_subtracted,
-        ] {
-            out.number(count);
+        ]
+    }
+
+    /// Adds such counts.
+    pub(crate) fn add_left_out(&mut self, counts: [u64; 6]) {
+        for (kept, count) in self.left_out_mut().into_iter().zip(counts) {
+            *kept += count;
         }
+    }
+
+    /// Takes back that a run was left out.
+    pub(crate) const fn take_back_left_out(&mut self) {
+        self.runs_left_out = self.runs_left_out.saturating_sub(1);
+    }
+
+    const fn left_out_mut(&mut self) -> [&mut u64; 6] {
+        [
+            &mut self.joined_shapes,
+            &mut self.misplaced_runs,
+            &mut self.folded_shapes,
+            &mut self.folded_runs,
+            &mut self.runs_left_out,
+            &mut self.runs_not_subtracted,
+        ]
+    }
+
+    /// Shapes, ascending, with their entrances.
+    pub(crate) fn shape_ids(&self) -> impl Iterator<Item = (ShapeId, PathId)> {
+        self.shapes.iter().map(|(id, shape)| (*id, shape.root))
+    }
+
+    /// The entrance with a shape.
+    pub fn entrance_of(&self, shape: ShapeId) -> Option<PathId> {
+        self.shapes.get(&shape).map(|shape| shape.root)
+    }
+
+    /// Keeps only the chains of an entrance, and all counts of what is left out.
+    pub fn retain_entrance(&mut self, entrance: PathId) {
+        self.shapes.retain(|_, shape| shape.root == entrance);
+        self.cells = self.shapes.values().map(|shape| shape.paths.len()).sum();
+    }
+
+    /// Start of the first run.
+    pub fn first_unix_nano(&self) -> Option<i64> {
+        self.shapes.values().map(|shape| shape.first_unix_nano).min()
+    }
+
+    /// The chains of each entrance by itself.
+    pub(crate) fn by_entrance(&self) -> BTreeMap<PathId, Self> {
+        let mut parts: BTreeMap<PathId, Self> = BTreeMap::new();
+        for (id, shape) in &self.shapes {
+            let part = parts.entry(shape.root).or_default();
+            for path in shape.paths.keys() {
+                part.paths.entry(*path).or_insert_with(|| self.paths[path].clone());
+            }
+            part.cells += shape.paths.len();
+            part.shapes.insert(*id, shape.clone());
+        }
+        parts
     }
 
     pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, RollupError> {
@@ -94,14 +155,7 @@ impl Chains {
                 return Err(RollupError::Damaged);
             }
         }
-        for count in [
-            &mut chains.joined_shapes,
-            &mut chains.misplaced_runs,
-            &mut chains.folded_shapes,
-            &mut chains.folded_runs,
-            &mut chains.runs_left_out,
-            &mut chains.runs_not_subtracted,
-        ] {
+        for count in chains.left_out_mut() {
             *count = from.count()?;
         }
         Ok(chains)

@@ -8,7 +8,7 @@ use crate::names::{Name, Names};
 use spanwise_model::TraceId;
 
 /// The form of the bytes.
-const VERSION: u8 = 1;
+pub(super) const VERSION: u8 = 1;
 /// The most operations, and the most edges between them.
 const MOST_OPERATIONS: usize = 100_000;
 const MOST_EDGES: usize = 200_000;
@@ -85,6 +85,11 @@ pub struct Minute {
 pub(super) struct Scratch(Vec<Key>);
 
 impl Minute {
+    /// Adds the calls of a trace, callers before the called.
+    pub fn add_calls(&mut self, trace_id: TraceId, calls: &[ChainCall<'_>]) {
+        self.add(trace_id, calls, &mut Scratch::default());
+    }
+
     pub(super) fn add(
         &mut self,
         trace_id: TraceId,
@@ -146,6 +151,20 @@ impl Minute {
         &self.chains
     }
 
+    /// The same without the rest.
+    pub fn into_chains(self) -> Chains {
+        self.chains
+    }
+
+    pub(super) const fn chains_mut(&mut self) -> &mut Chains {
+        &mut self.chains
+    }
+
+    /// Counts a trace with missing or doubtful links, which no chain contains.
+    pub const fn leave_out(&mut self) {
+        self.chains.runs_left_out += 1;
+    }
+
     /// Figures of all operations, by service and name.
     pub fn operations(&self) -> impl Iterator<Item = ([&str; 2], &Timed)> {
         self.operations.iter().map(|(key, timed)| (self.texts(*key), timed))
@@ -162,22 +181,26 @@ impl Minute {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::default();
         self.chains.write(&mut out);
+        self.write_operations(&mut out);
+        out.finish(VERSION)
+    }
+
+    pub(super) fn write_operations(&self, out: &mut Writer) {
         out.number(self.folded_calls);
         let mut operations: Vec<_> = self.operations().collect();
         operations.sort_unstable_by_key(|(key, _)| *key);
         out.length(operations.len());
         for (key, timed) in operations {
             key.into_iter().for_each(|text| out.text(text));
-            timed.write(&mut out);
+            timed.write(out);
         }
         let mut edges: Vec<_> = self.edges().collect();
         edges.sort_unstable_by_key(|(caller, called, _)| (*caller, *called));
         out.length(edges.len());
         for (caller, called, timed) in edges {
             caller.into_iter().chain(called).for_each(|text| out.text(text));
-            timed.write(&mut out);
+            timed.write(out);
         }
-        out.finish(VERSION)
     }
 
     /// The figures in these bytes.
@@ -187,17 +210,24 @@ impl Minute {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, RollupError> {
         let from = &mut Reader::new(bytes, VERSION)?;
         let chains = Chains::read(from)?;
-        let mut minute = Self { chains, folded_calls: from.count()?, ..Self::default() };
-        for _ in 0..from.length()? {
-            let key = minute.read_key(from)?;
-            minute.operations.insert(key, Timed::read(from)?);
-        }
-        for _ in 0..from.length()? {
-            let edge = (minute.read_key(from)?, minute.read_key(from)?);
-            minute.edges.insert(edge, Timed::read(from)?);
-        }
+        let mut minute = Self { chains, ..Self::default() };
+        minute.read_operations(from)?;
         from.end()?;
         Ok(minute)
+    }
+
+    /// Reads what [`Self::write_operations`] wrote into figures that have none yet.
+    pub(super) fn read_operations(&mut self, from: &mut Reader<'_>) -> Result<(), RollupError> {
+        self.folded_calls = from.count()?;
+        for _ in 0..from.length()? {
+            let key = self.read_key(from)?;
+            self.operations.insert(key, Timed::read(from)?);
+        }
+        for _ in 0..from.length()? {
+            let edge = (self.read_key(from)?, self.read_key(from)?);
+            self.edges.insert(edge, Timed::read(from)?);
+        }
+        Ok(())
     }
 
     fn read_key(&mut self, from: &mut Reader<'_>) -> Result<Key, RollupError> {

@@ -2,7 +2,9 @@
 //! `docs/analysis.md` says how they are kept and merged. Nothing here reads or writes files.
 
 mod bytes;
+mod live;
 mod minute;
+mod parts;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +19,9 @@ use crate::labels::Labels;
 use crate::names::{Name, Names};
 pub use bytes::RollupError;
 pub(crate) use bytes::{Reader, Writer};
+pub use live::{LiveConfig, LiveCounters, LiveRollup};
 pub use minute::{Minute, Timed};
+pub use parts::{RollupHead, RollupPart};
 
 const MINUTE_NANO: i64 = 60_000_000_000;
 
