@@ -22,6 +22,9 @@ pub struct ChainList {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ObservedRuns {
+    /// The share, from 0 to 1, of these runs that were counted in rollups. The others were read
+    /// from spans.
+    pub covered_by_rollups: f64,
     /// All runs from here on were read; the start of the range if none are missing.
     pub covered_from_unix_nano: Nano,
     /// The end of the range that was asked for.
@@ -33,9 +36,10 @@ pub struct ObservedRuns {
     /// Traces that are not counted because parents are missing or doubtful, or because they are
     /// too deep or have too many different paths.
     pub runs_left_out: u64,
-    /// Spans that were read.
+    /// Spans that were read. Runs in rollups need none.
     pub spans: u64,
-    /// The start of the range that was asked for.
+    /// The start of the range that was asked for. A long range that begins in a rollup begins with
+    /// that rollup.
     pub start_unix_nano: Nano,
     /// The length of time that rates are computed over: from the first run on.
     pub window_seconds: f64,

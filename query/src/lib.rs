@@ -26,7 +26,7 @@ pub use cause::{
     CauseAnswer, CauseAttribute, CauseChange, CauseEvidence, CauseKind, CauseQuery, CauseSuspect,
     CauseTrace,
 };
-pub use chains::ObservedRuns;
+pub use chains::{ObservedRuns, RollupMarks, RollupUpkeep, RollupWork, RunFigures};
 pub use error::QueryError;
 pub use graph::GraphAnswer;
 pub use journey::{Journey, JourneyBounds, JourneyQuery, JourneyStep, JourneyTrace};

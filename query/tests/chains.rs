@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use spanwise_assemble::{Window, WindowConfig};
 use spanwise_model::{Capture, Kind, Span, SpanBatchBuilder, SpanId, Status, TraceId};
-use spanwise_query::Queries;
 use spanwise_query::traceql::Bounds;
+use spanwise_query::{Queries, RunFigures};
 use spanwise_store::embedded::{EmbeddedConfig, EmbeddedStore};
 use spanwise_store::{Appended, Selection, Store, TimeRange};
 
@@ -76,7 +76,8 @@ async fn chains_of_a_range_are_those_of_its_traces() {
     add(&store, &[orphan]).await;
     let queries = Queries::new(store);
 
-    let all = queries.observed_runs(range(0, 200), PLENTY).await.expect("runs");
+    let all =
+        queries.observed_runs(range(0, 200), PLENTY, RunFigures::Everything).await.expect("runs");
     assert_eq!((all.chains.runs(), all.chains.runs_left_out, all.traces), (100, 1, 101));
     assert!((all.window_seconds - 199.0).abs() < 1e-9, "{}", all.window_seconds);
     assert_eq!(all.warnings.len(), 1, "{:?}", all.warnings);
@@ -102,14 +103,19 @@ async fn chains_of_a_range_are_those_of_its_traces() {
     assert_eq!(chain.total.failed.expect("a failed run").1.0[0] % 10, 0);
 
     // A trace is of the range in which it starts, although its other spans are read too.
-    let part = queries.observed_runs(range(11, 21), PLENTY).await.expect("runs");
+    let part =
+        queries.observed_runs(range(11, 21), PLENTY, RunFigures::Everything).await.expect("runs");
     assert_eq!((part.chains.runs(), part.chains.chains()[0].total.failures), (10, 1));
-    let before = queries.observed_runs_before(range(11, 21), PLENTY).await.expect("runs");
+    let before = queries
+        .observed_runs_before(range(11, 21), PLENTY, RunFigures::Everything)
+        .await
+        .expect("runs");
     assert_eq!((before.chains.runs(), before.time), (10, range(1, 11)));
 
     // What stops early counts the newest and says so.
     let few = Bounds { traces: 10, ..PLENTY };
-    let newest = queries.observed_runs(range(0, 200), few).await.expect("runs");
+    let newest =
+        queries.observed_runs(range(0, 200), few, RunFigures::Everything).await.expect("runs");
     assert_eq!(newest.chains.runs(), 63, "the first part is read as a whole");
     assert_eq!(newest.from_unix_nano, BEGIN + 38 * SECOND);
     assert!(newest.whole_seconds().is_none());
@@ -119,6 +125,7 @@ async fn chains_of_a_range_are_those_of_its_traces() {
 
     // What is deleted is gone, although the answer was kept.
     queries.delete(&Selection::Trace(TraceId([1; 16]))).await.expect("deleted");
-    let rest = queries.observed_runs(range(0, 200), PLENTY).await.expect("runs");
+    let rest =
+        queries.observed_runs(range(0, 200), PLENTY, RunFigures::Everything).await.expect("runs");
     assert_eq!(rest.chains.runs(), 99);
 }

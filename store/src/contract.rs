@@ -5,6 +5,7 @@ mod count;
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -12,6 +13,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 use spanwise_model::{Assembled, SpanId, SpanRows, Status, TraceId};
 
+use crate::embedded::DerivedFiles;
 use crate::room::AnswerRoom;
 pub use condition::{AttributeCondition, AttributeTest, Number};
 pub(crate) use condition::{DOUBLE, INT, JSON, typed_text};
@@ -148,6 +150,30 @@ pub trait Store: Send + Sync {
 
     /// Current statistics of the store.
     fn status(&self) -> StoreStatus;
+
+    /// Files of bytes that were derived from rows, beside the rows; `None` where the store keeps
+    /// none.
+    fn derived(&self) -> Option<Arc<DerivedFiles>> {
+        None
+    }
+}
+
+/// What a part of derived bytes is, as whoever derived it names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DerivedPartName {
+    /// What it is.
+    pub kind: u32,
+    /// What it is about.
+    pub id: u64,
+}
+
+/// Bytes that were derived from rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DerivedPart {
+    /// Its name, which no other part of a file has.
+    pub name: DerivedPartName,
+    /// Its bytes, which the store does not understand.
+    pub bytes: Vec<u8>,
 }
 
 /// The origin of a batch, to recognise one that is sent twice.

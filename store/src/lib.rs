@@ -11,8 +11,8 @@ mod room;
 
 pub use contract::{
     Appended, AttributeCondition, AttributeNames, AttributeTest, AttributeValues, Counting,
-    Deleted, Key, MAX_ANSWER_BYTES, Number, ObjectStorageStatus, Order, Origin, Outline, Predicate,
-    Query, RowCounts, RowTotal, Selection, SqlAnswer, SqlLimits, Store, StoreError, StoreStatus,
-    TimeRange, Unsettled,
+    Deleted, DerivedPart, DerivedPartName, Key, MAX_ANSWER_BYTES, Number, ObjectStorageStatus,
+    Order, Origin, Outline, Predicate, Query, RowCounts, RowTotal, Selection, SqlAnswer, SqlLimits,
+    Store, StoreError, StoreStatus, TimeRange, Unsettled,
 };
 pub use room::AnswerRoom;

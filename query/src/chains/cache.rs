@@ -4,11 +4,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use spanwise_store::TimeRange;
 
-use super::ObservedRuns;
+use super::{ObservedRuns, RunQuestion};
 use crate::trace::Epoch;
-use crate::traceql::Bounds;
 
 /// How long they are kept.
 const MAX_AGE: Duration = Duration::from_secs(30);
@@ -23,22 +21,15 @@ pub(crate) struct RunCache(Mutex<Vec<Entry>>);
 
 struct Entry {
     observed: Arc<ObservedRuns>,
-    bounds: Bounds,
+    question: RunQuestion,
     epoch: Epoch,
 }
 
 impl RunCache {
-    /// The runs of exactly this time, if nothing was deleted since they were read.
-    pub(super) fn get(
-        &self,
-        time: TimeRange,
-        bounds: Bounds,
-        epoch: Epoch,
-    ) -> Option<Arc<ObservedRuns>> {
+    /// The answer to exactly this question, if nothing was deleted since it was found.
+    pub(super) fn get(&self, question: RunQuestion, epoch: Epoch) -> Option<Arc<ObservedRuns>> {
         let entries = self.0.lock();
-        let found = entries.iter().find(|entry| {
-            entry.observed.time == time && entry.bounds == bounds && entry.epoch == epoch
-        });
+        let found = entries.iter().find(|entry| entry.question == question && entry.epoch == epoch);
         found.map(|entry| Arc::clone(&entry.observed))
     }
 
@@ -46,18 +37,18 @@ impl RunCache {
     pub(super) fn insert(
         self: &Arc<Self>,
         observed: &Arc<ObservedRuns>,
-        bounds: Bounds,
+        question: RunQuestion,
         epoch: Epoch,
     ) {
         if observed.chains.cells() > MAX_CELLS {
             return;
         }
         let mut entries = self.0.lock();
-        entries.retain(|entry| entry.epoch == epoch && entry.observed.time != observed.time);
+        entries.retain(|entry| entry.epoch == epoch && entry.question != question);
         if entries.len() >= MAX_ENTRIES {
             entries.remove(0);
         }
-        entries.push(Entry { observed: Arc::clone(observed), bounds, epoch });
+        entries.push(Entry { observed: Arc::clone(observed), question, epoch });
         drop(entries);
         let (cache, observed): (Weak<Self>, Weak<ObservedRuns>) =
             (Arc::downgrade(self), Arc::downgrade(observed));

@@ -1,19 +1,42 @@
-//! Runs of a time range as chains: read in parts, newest first, until all are read or a bound is
-//! reached, which the answer says.
+//! Runs of a time range as chains: from rollups as far as there are, and from spans otherwise.
+//! Spans are read in parts, newest first, until all are read or a bound is reached, which the answer
+//! says.
 
 mod cache;
 mod read;
+mod rollups;
+mod upkeep;
 
 use std::sync::Arc;
 
 use spanwise_analyze::bottlenecks::Bottlenecks;
-use spanwise_analyze::{Chains, Peaks};
+use spanwise_analyze::{Chains, Peaks, ShapeId};
 use spanwise_store::TimeRange;
 
 use crate::traceql::Bounds;
 use crate::{Queries, QueryError, now_unix_nano};
 
 pub(crate) use cache::RunCache;
+pub use upkeep::{RollupMarks, RollupUpkeep, RollupWork};
+
+/// Which runs are asked for, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct RunQuestion {
+    time: TimeRange,
+    bounds: Bounds,
+    what: RunFigures,
+}
+
+/// What is asked about runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunFigures {
+    /// Everything. It is read from spans.
+    Everything,
+    /// Chains of all runs, without bottlenecks and peaks. Rollups have them.
+    Chains,
+    /// The same, only of the entrance that has a chain with this shape.
+    ChainsWith(ShapeId),
+}
 
 /// The runs whose traces started in a range of time.
 #[derive(Debug, Clone)]
@@ -24,10 +47,14 @@ pub struct ObservedRuns {
     pub bottlenecks: Bottlenecks,
     /// The highest rates of operations and services.
     pub peaks: Peaks,
-    /// The range that was asked for.
+    /// The range that was asked for. Where rollups were used, it begins and ends with one of them.
     pub time: TimeRange,
     /// All runs from here on are counted; the start of the range if none are missing.
     pub from_unix_nano: i64,
+    /// All runs, if `chains` has only those of one entrance.
+    pub all_runs: Option<u64>,
+    /// Of all runs, those that were counted in rollups.
+    pub runs_of_rollups: u64,
     /// The length of time that rates are computed over: from the first run on.
     pub window_seconds: f64,
     /// Traces that were looked at.
@@ -39,6 +66,11 @@ pub struct ObservedRuns {
 }
 
 impl ObservedRuns {
+    /// All runs, also those of entrances that are not in `chains`.
+    pub fn runs(&self) -> u64 {
+        self.all_runs.unwrap_or_else(|| self.chains.runs())
+    }
+
     /// The length of the range up to now; `None` if not all of it was read.
     pub fn whole_seconds(&self) -> Option<f64> {
         let end = self.time.to_unix_nano.min(now_unix_nano());
@@ -57,13 +89,29 @@ impl Queries {
         &self,
         time: TimeRange,
         bounds: Bounds,
+        what: RunFigures,
     ) -> Result<Arc<ObservedRuns>, QueryError> {
+        let question = RunQuestion { time, bounds, what };
         let epoch = self.traces.epoch();
-        if let Some(observed) = self.runs.get(time, bounds, epoch) {
+        if let Some(observed) = self.runs.get(question, epoch) {
             return Ok(observed);
         }
-        let observed = Arc::new(self.read_runs(time, bounds).await?);
-        self.runs.insert(&observed, bounds, epoch);
+        let of_rollups = match what {
+            RunFigures::Everything => None,
+            RunFigures::Chains => self.rolled_up_runs(time, bounds, None).await?,
+            RunFigures::ChainsWith(shape) => self.rolled_up_runs(time, bounds, Some(shape)).await?,
+        };
+        let observed = match of_rollups {
+            Some(observed) => observed,
+            // All other questions about the same time have the same answer.
+            None if what != RunFigures::Everything => {
+                let all = self.observed_runs(time, bounds, RunFigures::Everything);
+                return Box::pin(all).await;
+            }
+            None => self.read_runs(time, bounds).await?,
+        };
+        let observed = Arc::new(observed);
+        self.runs.insert(&observed, question, epoch);
         Ok(observed)
     }
 
@@ -75,6 +123,7 @@ impl Queries {
         &self,
         time: TimeRange,
         bounds: Bounds,
+        what: RunFigures,
     ) -> Result<Arc<ObservedRuns>, QueryError> {
         let end = time.to_unix_nano.min(now_unix_nano());
         let length = end.saturating_sub(time.from_unix_nano).max(1);
@@ -82,6 +131,6 @@ impl Queries {
             from_unix_nano: time.from_unix_nano.saturating_sub(length),
             to_unix_nano: time.from_unix_nano,
         };
-        self.observed_runs(before, bounds).await
+        self.observed_runs(before, bounds, what).await
     }
 }

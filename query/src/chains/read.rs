@@ -5,7 +5,8 @@ use std::time::Instant;
 use ahash::AHashSet;
 use arrow::array::RecordBatch;
 use spanwise_analyze::bottlenecks::Bottlenecks;
-use spanwise_analyze::{Chains, Labels, Peaks, calls};
+use spanwise_analyze::rollup::Minute;
+use spanwise_analyze::{ChainCall, Chains, Labels, Peaks, calls};
 use spanwise_assemble::Row;
 use spanwise_model::TraceId;
 use spanwise_store::{Outline, Predicate, TimeRange};
@@ -29,30 +30,84 @@ const COUNTING: &str = "counting chains";
 /// Traces that were read together.
 type Part = (GatheredTraces, Vec<TraceId>);
 
+/// What counts traces.
+pub(super) trait TraceCounter: Send + 'static {
+    /// Counts a trace that starts at this time, by its calls; `None` if they are not all of its run.
+    fn count(&mut self, trace_id: TraceId, start_unix_nano: i64, calls: Option<&[ChainCall<'_>]>);
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(super) struct ReadTraces {
+    /// All traces from here on were read.
+    pub(super) from_unix_nano: i64,
+    pub(super) traces: usize,
+    pub(super) spans: usize,
+    /// What was reached before all was read.
+    pub(super) stopped: Option<String>,
+    /// What else limits the answer.
+    pub(super) warnings: Vec<String>,
+}
+
 impl Queries {
     pub(super) async fn read_runs(
         &self,
         time: TimeRange,
         bounds: Bounds,
     ) -> Result<ObservedRuns, QueryError> {
+        let (read, counted) = self.read_traces(time, bounds, Counted::new(time)).await?;
+        let mut warnings = read.warnings;
+        if let Some(reached) = &read.stopped {
+            warnings.push(format!(
+                "reading stopped when {reached}: only runs from {} on are counted; choose a \
+                 shorter time for all of them",
+                moment(read.from_unix_nano)
+            ));
+        }
+        let Counted { chains, bottlenecks, peaks, .. } = counted;
+        warnings.extend(left_out(&chains));
+        if bottlenecks.left_out > 0 || peaks.left_out > 0 {
+            warnings.push(format!(
+                "there are too many different operations: {} calls are not in bottlenecks, and {} \
+                 not in peaks",
+                bottlenecks.left_out, peaks.left_out
+            ));
+        }
+        Ok(ObservedRuns {
+            window_seconds: window_seconds(counted.first_unix_nano, time),
+            chains,
+            bottlenecks,
+            peaks,
+            time,
+            from_unix_nano: read.from_unix_nano,
+            all_runs: None,
+            runs_of_rollups: 0,
+            traces: read.traces,
+            spans: read.spans,
+            warnings,
+        })
+    }
+
+    /// Counts the traces that start in this time, newest first, up to the bounds.
+    pub(super) async fn read_traces<C: TraceCounter>(
+        &self,
+        time: TimeRange,
+        bounds: Bounds,
+        counter: C,
+    ) -> Result<(ReadTraces, C), QueryError> {
         let began = Instant::now();
-        let outline = Outline {
-            columns: [Row::COLUMNS, Labels::COLUMNS].concat(),
-            attributes: Row::ATTRIBUTES.iter().map(|key| (*key).to_owned()).collect(),
-        };
+        let outline = outline();
         let roots = Predicate { assembled: true, root: true, ..Predicate::default() };
         let mut candidates = Candidates::new(vec![roots], time);
         let (parts, mut receiver) = mpsc::channel::<Part>(PARTS_WAITING);
-        let counted = tokio::task::spawn_blocking(move || -> Result<Counted, QueryError> {
-            let mut counted = Counted::new(time);
+        let counted = tokio::task::spawn_blocking(move || -> Result<C, QueryError> {
+            let mut counting = Counting { time, known: AHashSet::new(), counter };
             while let Some((gathered, ids)) = receiver.blocking_recv() {
-                counted.add(gathered, &ids)?;
+                counting.add(gathered, &ids)?;
             }
-            Ok(counted)
+            Ok(counting.counter)
         });
-        let mut warnings = Vec::new();
-        let (mut traces, mut spans) = (0, 0);
-        let mut from_unix_nano = time.from_unix_nano;
+        let mut read = ReadTraces { from_unix_nano: time.from_unix_nano, ..ReadTraces::default() };
         let mut count = FIRST_TRACES;
         loop {
             let part = candidates.next(self, count).await?;
@@ -61,49 +116,47 @@ impl Queries {
                 TimeRange { from_unix_nano: *oldest, to_unix_nano: newest.saturating_add(1) };
             let ids: Vec<TraceId> = part.iter().map(|(_, id)| *id).collect();
             let gathered = self.gather(ids.iter().copied(), around, Some(&outline)).await?;
-            traces += ids.len();
-            spans += gathered.batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+            read.traces += ids.len();
+            read.spans += gathered.batches.iter().map(RecordBatch::num_rows).sum::<usize>();
             let is_last = ids.len() < count;
             if parts.send((gathered, ids)).await.is_err() || is_last {
                 break;
             }
-            if let Some(reached) = bounds.reached(began, traces, spans) {
-                from_unix_nano = around.from_unix_nano;
-                warnings.push(format!(
-                    "reading stopped when {reached}: only runs from {} on are counted; choose a \
-                     shorter time for all of them",
-                    moment(from_unix_nano)
-                ));
+            if let Some(reached) = bounds.reached(began, read.traces, read.spans) {
+                read.from_unix_nano = around.from_unix_nano;
+                read.stopped = Some(reached);
                 break;
             }
-            let each = (spans / traces).max(1);
+            let each = (read.spans / read.traces).max(1);
             count = (SPANS_TOGETHER / each).clamp(FIRST_TRACES / 4, MAX_TRACES).min(count * 4);
         }
         if candidates.passed_over {
-            warnings.push(
+            read.warnings.push(
                 "more than 100000 traces start at one nanosecond, and not all of them are counted"
                     .to_owned(),
             );
         }
         drop(parts);
-        let counted = counted
+        let counter = counted
             .await
             .map_err(|source| QueryError::Interrupted { what: COUNTING, source })??;
-        warnings.extend(counted.left_out());
-        let until = time.to_unix_nano.min(now_unix_nano());
-        let window = counted.first_unix_nano.map_or(0, |first| until.saturating_sub(first));
-        Ok(ObservedRuns {
-            chains: counted.chains,
-            bottlenecks: counted.bottlenecks,
-            peaks: counted.peaks,
-            time,
-            from_unix_nano,
-            window_seconds: window.max(0) as f64 / 1e9,
-            traces,
-            spans,
-            warnings,
-        })
+        Ok((read, counter))
     }
+}
+
+/// What is needed of spans to count them.
+pub(super) fn outline() -> Outline {
+    Outline {
+        columns: [Row::COLUMNS, Labels::COLUMNS].concat(),
+        attributes: Row::ATTRIBUTES.iter().map(|key| (*key).to_owned()).collect(),
+    }
+}
+
+/// The length of time that rates are computed over.
+pub(super) fn window_seconds(first_unix_nano: Option<i64>, time: TimeRange) -> f64 {
+    let until = time.to_unix_nano.min(now_unix_nano());
+    let window = first_unix_nano.map_or(0, |first| until.saturating_sub(first));
+    window.max(0) as f64 / 1e9
 }
 
 /// The interval of peaks in a range of this length: ten seconds or a minute, and longer over more
@@ -120,8 +173,6 @@ struct Counted {
     chains: Chains,
     bottlenecks: Bottlenecks,
     peaks: Peaks,
-    time: TimeRange,
-    known: AHashSet<TraceId>,
     first_unix_nano: Option<i64>,
 }
 
@@ -132,61 +183,74 @@ impl Counted {
             chains: Chains::default(),
             bottlenecks: Bottlenecks::default(),
             peaks: Peaks::new(step_nano(length)),
-            time,
-            known: AHashSet::new(),
             first_unix_nano: None,
         }
     }
+}
 
+impl TraceCounter for Counted {
+    fn count(&mut self, trace_id: TraceId, start: i64, calls: Option<&[ChainCall<'_>]>) {
+        self.first_unix_nano = Some(self.first_unix_nano.map_or(start, |it| it.min(start)));
+        let Some(calls) = calls else {
+            self.chains.runs_left_out += 1;
+            return;
+        };
+        self.chains.add_calls(trace_id, calls);
+        self.bottlenecks.add_calls(trace_id, calls);
+        self.peaks.add_calls(calls);
+    }
+}
+
+impl TraceCounter for Minute {
+    fn count(&mut self, trace_id: TraceId, _start: i64, calls: Option<&[ChainCall<'_>]>) {
+        match calls {
+            Some(calls) => self.add_calls(trace_id, calls),
+            None => self.leave_out(),
+        }
+    }
+}
+
+/// Traces of a time, each once.
+struct Counting<C> {
+    time: TimeRange,
+    known: AHashSet<TraceId>,
+    counter: C,
+}
+
+impl<C: TraceCounter> Counting<C> {
     fn add(&mut self, mut gathered: GatheredTraces, ids: &[TraceId]) -> Result<(), QueryError> {
         let trees: Vec<_> = ids.iter().filter_map(|id| gathered.take(id)).collect();
         let labels = Labels::of(&gathered.batches)?;
         for tree in trees {
             // A trace is of the range in which its first root starts. Spans that arrived late may
             // have made one trace of two.
-            let start = tree.roots().map(|root| root.row.start_unix_nano).min().unwrap_or(0);
+            let start = tree.first_root_unix_nano();
             let is_in_time = (self.time.from_unix_nano..self.time.to_unix_nano).contains(&start);
             if !is_in_time || !self.known.insert(tree.trace_id) {
                 continue;
             }
-            self.first_unix_nano = Some(self.first_unix_nano.map_or(start, |it| it.min(start)));
-            if !Chains::is_whole(&tree) {
-                self.chains.runs_left_out += 1;
-                continue;
-            }
-            let calls = calls(&tree, &labels);
-            self.chains.add_calls(tree.trace_id, &calls);
-            self.bottlenecks.add_calls(tree.trace_id, &calls);
-            self.peaks.add_calls(&calls);
+            let calls = Chains::is_whole(&tree).then(|| calls(&tree, &labels));
+            self.counter.count(tree.trace_id, start, calls.as_deref());
         }
         Ok(())
     }
+}
 
-    /// What is missing, in words.
-    fn left_out(&self) -> Vec<String> {
-        let Self { chains, bottlenecks, peaks, .. } = self;
-        let mut warnings = Vec::new();
-        if chains.runs_left_out > 0 {
-            warnings.push(format!(
-                "traces left out: {}; a parent is missing or doubtful in them, or they are deeper \
-                 than 128 levels or have more than 10000 different paths",
-                chains.runs_left_out
-            ));
-        }
-        if chains.folded_runs > 0 {
-            warnings.push(format!(
-                "there are too many shapes of traces: {} of the rarest, with {} runs, are not \
-                 counted",
-                chains.folded_shapes, chains.folded_runs
-            ));
-        }
-        if bottlenecks.left_out > 0 || peaks.left_out > 0 {
-            warnings.push(format!(
-                "there are too many different operations: {} calls are not in bottlenecks, and {} \
-                 not in peaks",
-                bottlenecks.left_out, peaks.left_out
-            ));
-        }
-        warnings
+/// What is missing in chains, in words.
+pub(super) fn left_out(chains: &Chains) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if chains.runs_left_out > 0 {
+        warnings.push(format!(
+            "traces left out: {}; a parent is missing or doubtful in them, or they are deeper \
+             than 128 levels or have more than 10000 different paths",
+            chains.runs_left_out
+        ));
     }
+    if chains.folded_runs > 0 {
+        warnings.push(format!(
+            "there are too many shapes of traces: {} of the rarest, with {} runs, are not counted",
+            chains.folded_shapes, chains.folded_runs
+        ));
+    }
+    warnings
 }

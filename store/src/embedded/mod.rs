@@ -10,12 +10,14 @@
 //! DIRECTORY/wal/GENERATION.log   batches that are not in files
 //! DIRECTORY/deletions            requested deletions that still affect a file or the log
 //! DIRECTORY/spans/FIRST-LAST.parquet   generations FIRST to LAST
+//! DIRECTORY/derived/FROM-TO      bytes derived from rows of this time; see [`derived`]
 //! DIRECTORY/heads, DIRECTORY/cache     files in object storage; see `remote`
 //! DIRECTORY/clock.json           the last known time; see [`upkeep::clock`]
 //! DIRECTORY/spool.json           what another store has taken; see [`EmbeddedConfig::spool`]
 //! ```
 
 mod config;
+mod derived;
 mod duplicates;
 mod fault;
 mod files;
@@ -43,6 +45,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 pub use config::{EmbeddedConfig, ObjectStorageConfig};
+pub use derived::DerivedFiles;
 #[cfg(feature = "clickhouse")]
 pub(crate) use fault::engine;
 pub use sql::{SqlWorker, run_sql_worker};
@@ -90,6 +93,7 @@ pub struct EmbeddedStore {
     identities: Arc<Identities>,
     covered: CoverageStart,
     clock: Mutex<Clock>,
+    derived: Arc<DerivedFiles>,
     /// Held while rows move to a file, and while rows are deleted.
     moving: tokio::sync::Mutex<()>,
     /// Locks the directory for this process.
@@ -181,6 +185,7 @@ impl EmbeddedStore {
         let written = state.files.iter().chain(&state.hidden).map(|file| file.written_unix_nano);
         let written = written.filter(|written| *written < i64::MAX).max();
         let clock = Clock::open(&config.directory, written, now_unix_nano());
+        let derived = Arc::new(DerivedFiles::open(&config.directory)?);
         let identities = Arc::new(identities);
         let mut seen = RecentIdentities::new(config.recent_max_bytes, i64::MIN);
         let covered = seen.covered();
@@ -213,6 +218,7 @@ impl EmbeddedStore {
             identities,
             covered,
             clock: Mutex::new(clock),
+            derived,
             moving: tokio::sync::Mutex::new(()),
             lock: Mutex::new(Some(lock)),
         })
@@ -576,6 +582,12 @@ impl Store for EmbeddedStore {
             status.warnings.splice(..0, warnings);
             status.object_storage = Some(of_remote);
         }
+        status.counters.extend(self.derived.counters());
+        status.warnings.extend(self.derived.warnings());
         status
+    }
+
+    fn derived(&self) -> Option<Arc<DerivedFiles>> {
+        (!self.config.spool).then(|| Arc::clone(&self.derived))
     }
 }

@@ -13,13 +13,14 @@ const OTHERS: u32 = 0o077;
 const STICKY: u32 = 0o1000;
 
 /// Everything that a store keeps in its directory.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "lock",
     "wal",
     "spans",
     "shapes",
     "heads",
     "cache",
+    "derived",
     "deletions",
     "deletions.tmp",
     "spool.json",

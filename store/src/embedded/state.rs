@@ -154,9 +154,14 @@ impl State {
         self.files.len() < before
     }
 
-    pub(super) fn status(&self) -> StoreStatus {
+    /// Start of the oldest row.
+    pub(super) fn oldest_start(&self) -> Option<i64> {
         let oldest_in_files = self.files.iter().filter_map(|file| file.oldest_unix_nano).min();
-        let oldest = oldest_in_files.into_iter().chain(self.recent.oldest_start()).min();
+        oldest_in_files.into_iter().chain(self.recent.oldest_start()).min()
+    }
+
+    pub(super) fn status(&self) -> StoreStatus {
+        let oldest = self.oldest_start();
         let refusal = self.refusal.as_ref().filter(|(at, _)| at.elapsed() < REFUSAL_SHOWN);
         let refusal = refusal.map(|(_, reason)| format!("new spans are refused: {reason}"));
         StoreStatus {

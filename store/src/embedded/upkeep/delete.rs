@@ -2,17 +2,25 @@
 
 use std::sync::Arc;
 
+use spanwise_model::schema::column;
+
 use super::blocking;
 use super::deletions::{self, Deletion, StoredSelection};
-use crate::contract::{Deleted, Selection, StoreError};
+use crate::contract::{Deleted, Key, Outline, Selection, StoreError, TimeRange};
 use crate::embedded::files::SpanFile;
 use crate::embedded::files::reader;
+use crate::embedded::keys::starts;
 use crate::embedded::{EmbeddedStore, fault};
+
+/// Rows of a trace that are assigned to it later start at most so long before or after the others.
+const AROUND_NANO: i64 = 60_000_000_000;
 
 impl EmbeddedStore {
     /// See [`crate::Store::delete`]. The rows remain in log and files for now, but no answer
     /// contains them. The next maintenance run rewrites the files without them.
     pub(crate) async fn forget(&self, selection: &Selection) -> Result<Deleted, StoreError> {
+        // Before the deletion is durable, so that no crash leaves what was derived from its rows.
+        let _deleting = self.derived.delete(self.time_of(selection).await?)?;
         // No rows move to a file or between files meanwhile.
         let _gate = self.moving.lock().await;
         // Acknowledged rows are in older generations than future ones.
@@ -66,6 +74,23 @@ impl EmbeddedStore {
         state.count("deletions", 1);
         state.count("rows_deleted_on_request", rows);
         Ok(Deleted { rows })
+    }
+
+    /// The time in which something may have been derived from the selected rows. Of a service, that
+    /// is all time: what is derived from its rows may be about rows that call it, at any time before.
+    async fn time_of(&self, selection: &Selection) -> Result<TimeRange, StoreError> {
+        let Selection::Trace(id) = selection else { return Ok(TimeRange::ALL) };
+        let keys = [Key::AssembledTrace(*id), Key::Trace(*id)];
+        let outline = Outline { columns: vec![column::START_UNIX_NANO], attributes: Vec::new() };
+        let found = self.look_up(&keys, TimeRange::ALL, Some(&outline)).await?;
+        let rows = || found.iter().filter_map(starts).flat_map(|starts| starts.values());
+        let (Some(first), Some(last)) = (rows().min(), rows().max()) else {
+            return Ok(TimeRange { from_unix_nano: 0, to_unix_nano: 0 });
+        };
+        Ok(TimeRange {
+            from_unix_nano: first.saturating_sub(AROUND_NANO),
+            to_unix_nano: last.saturating_add(AROUND_NANO),
+        })
     }
 
     /// Removes deletions that affect nothing any more.

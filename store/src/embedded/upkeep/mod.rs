@@ -310,6 +310,7 @@ impl EmbeddedStore {
         if let Some(keep) = self.config.retain_age {
             let keep = i64::try_from(keep.as_nanos()).unwrap_or(i64::MAX);
             self.drop_files_before(now_unix_nano.saturating_sub(keep));
+            self.derived.retire(now_unix_nano.saturating_sub(keep));
             self.tell_of_clock(ahead, machine_unix_nano.saturating_sub(keep));
         }
         let Some(most) = self.config.retain_bytes else { return };
@@ -322,6 +323,11 @@ impl EmbeddedStore {
         };
         let old: Vec<Arc<SpanFile>> = state.files.iter().take_while(beyond).cloned().collect();
         self.retire_files(&mut state, &old, &BY_SIZE);
+        let oldest = state.oldest_start();
+        drop(state);
+        if let Some(oldest) = oldest.filter(|_| !old.is_empty()) {
+            self.derived.retire(oldest);
+        }
     }
 
     /// Warns about an untrusted clock, and says what it would delete.
