@@ -223,7 +223,7 @@ impl LiveRollup {
         if self.changed.len() > self.config.changed_traces {
             self.give_up();
         }
-        late.into_iter().map(|minute| minute * MINUTE_NANO).collect()
+        late.into_iter().map(|minute| minute.saturating_mul(MINUTE_NANO)).collect()
     }
 
     /// Notes that a trace is to be read again, and where it was counted.
@@ -252,7 +252,7 @@ impl LiveRollup {
         let late = self.count(ready, now_nano);
         self.counters.late += late.len() as u64;
         self.release(now_nano);
-        (late.into_iter().map(|minute| minute * MINUTE_NANO).collect(), more)
+        (late.into_iter().map(|minute| minute.saturating_mul(MINUTE_NANO)).collect(), more)
     }
 
     /// The rows of a trace, which are held no longer. If some were let go, it is read again.
@@ -341,7 +341,7 @@ impl LiveRollup {
             Some((tree, _)) => drop(self.changed.insert(tree.trace_id, now_nano)),
             None => {}
         }
-        late.into_iter().map(|minute| minute * MINUTE_NANO).collect()
+        late.into_iter().map(|minute| minute.saturating_mul(MINUTE_NANO)).collect()
     }
 
     /// Returns the trace's minute if it was taken before. Then it is not counted here.

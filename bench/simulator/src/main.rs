@@ -3,6 +3,7 @@
 
 mod compare;
 mod cost;
+mod day;
 mod paths;
 mod random;
 mod study;
@@ -41,6 +42,9 @@ struct Flags {
     /// Only the topology with so many services.
     #[arg(long)]
     services: Option<usize>,
+    /// Only a day of 500 services in rollups, with so many runs, and how fast a chain is read.
+    #[arg(long)]
+    day: Option<usize>,
     /// Only analyse runs of 34,000 services, and print the peak of memory.
     #[arg(long, hide = true)]
     memory: bool,
@@ -133,6 +137,9 @@ fn main() -> anyhow::Result<()> {
         );
         println!("figure analysis.peak_mb_34000_services {:.0} MB", cost::peak_mb());
         return Ok(());
+    }
+    if let Some(runs) = flags.day {
+        return day::measure(&Topology::layers(500, seed), seed, runs);
     }
     let topologies = [
         (Topology::thesis(4, seed), flags.runs, true),

@@ -105,7 +105,7 @@ pub struct RollupUpkeep {
 
 /// The minute that a time is in, by its start.
 const fn minute_of(unix_nano: i64) -> i64 {
-    unix_nano.div_euclid(MINUTE_NANO) * MINUTE_NANO
+    unix_nano.div_euclid(MINUTE_NANO).saturating_mul(MINUTE_NANO)
 }
 
 const fn span_of(start: i64, length: i64) -> TimeRange {

@@ -27,8 +27,8 @@ pub(crate) use layers::InForce;
 pub(crate) use settings::{Flag, Form, Setting, settings};
 pub(crate) use show::show;
 use table::{
-    AgentSettings, AssembleSettings, ListenSettings, MetricsSettings, PortSettings,
-    ReceiverSettings, RetainSettings, RootSettings, ServerSettings, StoreSettings,
+    AgentSettings, AnalyzeSettings, AssembleSettings, ListenSettings, MetricsSettings,
+    PortSettings, ReceiverSettings, RetainSettings, RootSettings, ServerSettings, StoreSettings,
 };
 use units::{ListenAddress, OptionalListen};
 
@@ -43,6 +43,7 @@ pub(crate) struct Config {
     pub(crate) retain: RetainSettings,
     pub(crate) store: StoreSettings,
     pub(crate) assemble: AssembleSettings,
+    pub(crate) analyze: AnalyzeSettings,
     pub(crate) metrics: MetricsSettings,
     pub(crate) agent: AgentConfig,
     pub(crate) keys: KeyConfig,
@@ -238,6 +239,7 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
         retain: RetainSettings::read(&layers)?,
         store: StoreSettings::read(&layers)?,
         assemble: AssembleSettings::read(&layers)?,
+        analyze: AnalyzeSettings::read(&layers)?,
         metrics: MetricsSettings::read(&layers)?,
         agent: AgentConfig {
             settings: AgentSettings::read(&layers)?,

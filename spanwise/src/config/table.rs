@@ -132,6 +132,13 @@ tables! {
              alone, as a guess that says how sure it is";
     }
 
+    /// Figures of chains.
+    analyze: AnalyzeSettings {
+        rollups: Switch = Text("off"), flag("rollups", "ON|OFF"),
+            "on or off: whether figures of chains are kept for each minute and hour, so that \
+             answers about days need not read all spans; off removes them";
+    }
+
     /// Figures of spans for Prometheus.
     metrics: MetricsSettings {
         spans: Switch = Text("on"), flag("span-metrics", "ON|OFF"),

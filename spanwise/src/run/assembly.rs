@@ -14,6 +14,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::rollups::{RollupCounters, Rollups};
+
 const POLL_EVERY: Duration = Duration::from_millis(100);
 /// Maximum batches that wait for the window. Beyond it, senders wait.
 const QUEUE_BATCHES: usize = 64;
@@ -32,6 +34,7 @@ struct State {
     rows_unannotated: u64,
     clocks: Vec<ClockDifference<Arc<str>>>,
     red: RedCounters,
+    rollups: RollupCounters,
 }
 
 impl AssemblyStatus {
@@ -59,7 +62,7 @@ impl AssemblyStatus {
     }
 }
 
-fn counters(state: &State) -> [(&'static str, u64); 16] {
+fn counters(state: &State) -> [(&'static str, u64); 25] {
     [
         ("rows", state.window.rows),
         ("results", state.window.told),
@@ -77,6 +80,15 @@ fn counters(state: &State) -> [(&'static str, u64); 16] {
         ("metrics_traces_reopened", state.red.traces_reopened),
         ("metrics_spans_changed_late", state.red.spans_changed_late),
         ("metrics_spans_not_assembled", state.red.spans_not_assembled),
+        ("rollup_traces", state.rollups.live.traces),
+        ("rollup_traces_read_again", state.rollups.live.changed),
+        ("rollup_minutes_changed_late", state.rollups.live.late),
+        ("rollup_rows_let_go", state.rollups.live.rows_let_go),
+        ("rollup_minutes_given_up", state.rollups.live.minutes_given_up),
+        ("rollup_minutes_counted", state.rollups.minutes_counted),
+        ("rollup_minutes_from_spans", state.rollups.minutes_of_spans),
+        ("rollup_hours", state.rollups.hours),
+        ("rollup_failures", state.rollups.failures),
     ]
 }
 
@@ -99,11 +111,13 @@ pub(crate) struct Assembly {
 
 impl Assembly {
     /// Starts assembly on these threads, beginning with stored batches that are not assembled yet.
-    /// Newly stored batches are sent to the returned queue. Their spans are counted in `red`.
+    /// Newly stored batches are sent to the returned queue. Their spans are counted in `red` and in
+    /// rollups.
     pub(crate) fn start(
         store: Arc<dyn Store>,
         links_by_timing: bool,
         red: Option<Arc<Mutex<Red>>>,
+        rollups: Option<Arc<Rollups>>,
         threads: &Handle,
     ) -> (Self, mpsc::Sender<Unsettled>) {
         let (queue, batches) = mpsc::channel(QUEUE_BATCHES);
@@ -115,6 +129,7 @@ impl Assembly {
             began: Instant::now(),
             status: Arc::clone(&status),
             red,
+            rollups,
         };
         let task = threads.spawn(task.run(batches, closing.clone()));
         (Self { task, closing, status }, queue)
@@ -139,6 +154,7 @@ struct Task {
     began: Instant,
     status: Arc<AssemblyStatus>,
     red: Option<Arc<Mutex<Red>>>,
+    rollups: Option<Arc<Rollups>>,
 }
 
 impl Task {
@@ -199,6 +215,9 @@ impl Task {
     }
 
     fn push(&mut self, batch: &Unsettled) {
+        if let Some(rollups) = &self.rollups {
+            rollups.push(batch);
+        }
         let now = self.now_nano();
         let unreadable = match self.window.push(batch.batch, &batch.rows, now) {
             Ok(0) => return,
@@ -226,6 +245,9 @@ impl Task {
             red.settle(now);
             red.counters()
         });
+        if let Some(rollups) = &self.rollups {
+            rollups.place(&results);
+        }
         let annotated = match results.as_slice() {
             [] => Ok(()),
             results => self.store.annotate(results).await,
@@ -237,7 +259,9 @@ impl Task {
                 results.len() as u64
             }
         };
+        let rollups = self.rollups.as_ref().map(|rollups| rollups.counters());
         let mut status = self.status.0.lock();
+        status.rollups = rollups.unwrap_or_default();
         status.window = self.window.counters();
         status.rows_held = self.window.rows();
         status.clocks = self.window.clock_differences();

@@ -8,6 +8,7 @@ mod logging;
 mod port_owner;
 mod process;
 mod receivers;
+mod rollups;
 mod server;
 mod signals;
 mod sink;

@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use spanwise_analyze::red::{Red, RedConfig};
 use spanwise_ingest::{AGENTS, Ingest, Limits};
 use spanwise_serve::ApiState;
-use spanwise_store::Store;
 use spanwise_store::clickhouse::{ClickHouseConfig, ClickHouseStore};
 use spanwise_store::embedded::{EmbeddedConfig, EmbeddedStore};
+use spanwise_store::{Store, TimeRange};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,7 @@ use super::assembly::Assembly;
 use super::descriptors;
 use super::listen::Listeners;
 use super::receivers;
+use super::rollups::{RollupTask, Rollups};
 use super::sink::StoreSink;
 use super::status::{AgentState, ServerStatus};
 use crate::config::{Config, Listen, StoreAt};
@@ -38,6 +39,7 @@ const STORE_CLOSE: Duration = Duration::from_millis(2_000);
 pub(crate) struct Server {
     store: Arc<dyn Store>,
     assembly: Assembly,
+    rollups: Option<RollupTask>,
     status: Arc<ServerStatus>,
     /// Its addresses, with the actual ports.
     pub(crate) bound: Listen,
@@ -75,7 +77,9 @@ impl Server {
         let store = open_store(config).await?;
         let red = red(config);
         let timing = config.assemble.timing.0;
-        let (assembly, queue) = Assembly::start(Arc::clone(&store), timing, red.clone(), receivers);
+        let (rollups, rollup_task) = rollups(config, &store)?.unzip();
+        let (assembly, queue) =
+            Assembly::start(Arc::clone(&store), timing, red.clone(), rollups, receivers);
         let sink = Arc::new(StoreSink::new(Arc::clone(&store), queue));
         let ingest = Ingest::with(
             sink,
@@ -126,7 +130,16 @@ impl Server {
                 Ok(serving.await.context("the UI and API stopped")?)
             }
         });
-        Ok(Self { store, assembly, status, bound, agents_at, tasks, stopping })
+        Ok(Self {
+            store,
+            assembly,
+            rollups: rollup_task,
+            status,
+            bound,
+            agents_at,
+            tasks,
+            stopping,
+        })
     }
 
     /// The status, in which the agent's part can be set.
@@ -162,6 +175,9 @@ impl Server {
                 tracing::warn!("{failure}");
             }
         }
+        if let Some(rollups) = self.rollups.take() {
+            rollups.finish().await;
+        }
         within(ASSEMBLY_FINISH, "assembly", self.assembly.finish()).await;
         match within(STORE_CLOSE, "the store", self.store.close()).await {
             Some(Err(error)) => {
@@ -181,6 +197,21 @@ fn red(config: &Config) -> Option<Arc<Mutex<Red>>> {
         edge_bounds: metrics.edge_buckets.0.clone(),
     };
     metrics.spans.0.then(|| Arc::new(Mutex::new(Red::new(&red))))
+}
+
+/// Rollups, if they are to be made.
+fn rollups(
+    config: &Config,
+    store: &Arc<dyn Store>,
+) -> Result<Option<(Arc<Rollups>, RollupTask)>, Failure> {
+    if config.analyze.rollups.0 {
+        return Ok(Rollups::start(Arc::clone(store)));
+    }
+    // Late spans would not correct them.
+    if let Some(files) = store.derived() {
+        files.remove(TimeRange::ALL).map_err(Failure::cannot)?;
+    }
+    Ok(None)
 }
 
 /// The limits of receivers and ports. The maximum number of connections depends on the limit of

@@ -841,6 +841,11 @@ export interface ObjectStorage {
 
 /** The runs that an answer is about. */
 export interface ObservedRuns {
+  /**
+   * The share, from 0 to 1, of these runs that were counted in rollups. The others were read
+   * from spans.
+   */
+  covered_by_rollups: number;
   /** All runs from here on were read; the start of the range if none are missing. */
   covered_from_unix_nano: Nano;
   /** The end of the range that was asked for. */
@@ -854,9 +859,12 @@ export interface ObservedRuns {
    * too deep or have too many different paths.
    */
   runs_left_out: number;
-  /** Spans that were read. */
+  /** Spans that were read. Runs in rollups need none. */
   spans: number;
-  /** The start of the range that was asked for. */
+  /**
+   * The start of the range that was asked for. A long range that begins in a rollup begins with
+   * that rollup.
+   */
   start_unix_nano: Nano;
   /** The length of time that rates are computed over: from the first run on. */
   window_seconds: number;

@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import type { ObservedRuns } from "../api/types";
 import { setParams } from "../app/router";
 import { formatDuration } from "../model/duration";
-import { formatCount, plural } from "../model/number";
+import { formatCount, formatShare, plural } from "../model/number";
 import { DEFAULT_START } from "../model/time";
 import { Prose } from "./Prose";
 import { TimeRange } from "./TimeRange";
@@ -40,8 +40,10 @@ export function Observed(props: { observed: ObservedRuns; warnings: readonly str
         </div>
       ))}
       <p className="quiet" data-testid="observed" data-runs={observed.runs}>
-        Of {plural(observed.runs, "run")} with {formatCount(observed.spans)} spans in{" "}
-        {formatDuration(observed.window_seconds * 1e9)}.
+        Of {plural(observed.runs, "run")} in {formatDuration(observed.window_seconds * 1e9)}
+        {observed.covered_by_rollups > 0 &&
+          `; ${formatShare(observed.covered_by_rollups)} of them from rollups`}
+        ; {formatCount(observed.spans)} spans read.
       </p>
     </>
   );

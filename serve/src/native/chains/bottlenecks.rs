@@ -8,7 +8,7 @@ use spanwise_analyze::bottlenecks::{Found, Place};
 use spanwise_api as api;
 use spanwise_api::Nano;
 use spanwise_api::endpoints::BOTTLENECKS;
-use spanwise_query::{ObservedRuns, Queries};
+use spanwise_query::{ObservedRuns, Queries, RunFigures};
 
 use super::convert::{self, name};
 use super::{Pairs, computed, observed, rows};
@@ -24,7 +24,8 @@ pub(in crate::native) async fn bottlenecks(
     let parameters = Parameters::of(&BOTTLENECKS, pairs)?;
     let limit = rows(&parameters)?;
     let entrance = parameters.text("entrance").map(str::to_owned);
-    let runs = observed(&queries, &limits, parameters.time_range()?).await?;
+    let runs =
+        observed(&queries, &limits, parameters.time_range()?, RunFigures::Everything).await?;
     let list = move || {
         let is_asked = |name: &spanwise_analyze::Operation| {
             entrance.as_ref().is_none_or(|service| name.service == *service)

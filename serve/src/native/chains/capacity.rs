@@ -9,7 +9,7 @@ use spanwise_analyze::{Chain, Load, Operation, Peak};
 use spanwise_api as api;
 use spanwise_api::Nano;
 use spanwise_api::endpoints::CAPACITY;
-use spanwise_query::{ObservedRuns, Queries};
+use spanwise_query::{ObservedRuns, Queries, RunFigures};
 
 use super::scale::{self, MAX_SCALES, Scale};
 use super::{Pairs, computed, convert, observed, rows};
@@ -36,7 +36,8 @@ pub(in crate::native) async fn capacity(
             scales.len()
         )));
     }
-    let runs = observed(&queries, &limits, parameters.time_range()?).await?;
+    let runs =
+        observed(&queries, &limits, parameters.time_range()?, RunFigures::Everything).await?;
     let predicted = computed(move || predict(&runs, &scales, limit)).await?;
     predicted.map(Json).map_err(Problem::invalid)
 }

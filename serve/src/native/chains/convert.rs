@@ -11,9 +11,10 @@ use spanwise_query::ObservedRuns;
 /// What was read.
 pub(super) fn observed(runs: &ObservedRuns) -> api::ObservedRuns {
     api::ObservedRuns {
+        covered_by_rollups: share(runs.runs_of_rollups, runs.runs()),
         covered_from_unix_nano: Nano(runs.from_unix_nano),
         end_unix_nano: Nano(runs.time.to_unix_nano),
-        runs: runs.chains.runs(),
+        runs: runs.runs(),
         runs_folded: runs.chains.folded_runs,
         runs_left_out: runs.chains.runs_left_out,
         spans: runs.spans as u64,
@@ -54,7 +55,7 @@ pub(super) fn summary(chain: &Chain, runs: &ObservedRuns) -> api::ChainSummary {
         service: chain.service.clone(),
         services: services.len() as u64,
         shapes: chain.shapes.len() as u64,
-        share: share(total.runs, runs.chains.runs()),
+        share: share(total.runs, runs.runs()),
         slow_trace: total.slowest.1.to_string(),
         typical_trace: total.typical().map(|id| id.to_string()),
     }

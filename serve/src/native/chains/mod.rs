@@ -15,7 +15,7 @@ use spanwise_analyze::{Chain, ShapeId};
 use spanwise_api as api;
 use spanwise_api::endpoints::{CHAIN, CHAINS, DEPENDS, ENTRANCES, SOURCES};
 use spanwise_query::traceql::Bounds;
-use spanwise_query::{ObservedRuns, Queries};
+use spanwise_query::{ObservedRuns, Queries, RunFigures};
 use spanwise_store::TimeRange;
 
 pub(super) use bottlenecks::bottlenecks;
@@ -40,9 +40,10 @@ async fn observed(
     queries: &Queries,
     limits: &AnswerLimits,
     time: TimeRange,
+    what: RunFigures,
 ) -> Result<Arc<ObservedRuns>, Problem> {
     let _evaluating = limits.to_evaluate().await?;
-    Ok(queries.observed_runs(time, BOUNDS).await?)
+    Ok(queries.observed_runs(time, BOUNDS, what).await?)
 }
 
 /// Runs what takes long with large answers on another thread.
@@ -66,7 +67,7 @@ pub(super) async fn chains(
     let limit = rows(&parameters)?;
     let named = |name| parameters.text(name).map(str::to_owned);
     let (service, entrance) = (named("service"), named("entrance"));
-    let runs = observed(&queries, &limits, parameters.time_range()?).await?;
+    let runs = observed(&queries, &limits, parameters.time_range()?, RunFigures::Chains).await?;
     let list = move || {
         let mut chains = runs.chains.chains();
         chains.retain(|chain| {
@@ -98,7 +99,8 @@ pub(super) async fn chain(
             api::endpoints::BASE
         ))
     })?;
-    let runs = observed(&queries, &limits, parameters.time_range()?).await?;
+    let runs = observed(&queries, &limits, parameters.time_range()?, RunFigures::ChainsWith(shape))
+        .await?;
     let page = move || {
         let chains = runs.chains.chains();
         let chain: &Chain = chains.iter().find(|chain| chain.shapes.contains(&shape))?;
@@ -126,7 +128,7 @@ pub(super) async fn depends(
     let parameters = Parameters::of(&DEPENDS, pairs)?;
     let limit = rows(&parameters)?;
     let service = parameters.text("service").map(str::to_owned);
-    let runs = observed(&queries, &limits, parameters.time_range()?).await?;
+    let runs = observed(&queries, &limits, parameters.time_range()?, RunFigures::Chains).await?;
     let list = move || {
         let is_asked = |edge: &api::DependencyEdge| {
             service
@@ -153,8 +155,8 @@ pub(super) async fn entrances(
     let limit = rows(&parameters)?;
     let time = parameters.time_range()?;
     let evaluating = limits.to_evaluate().await?;
-    let runs = queries.observed_runs(time, BOUNDS).await?;
-    let before = queries.observed_runs_before(time, BOUNDS).await?;
+    let runs = queries.observed_runs(time, BOUNDS, RunFigures::Chains).await?;
+    let before = queries.observed_runs_before(time, BOUNDS, RunFigures::Chains).await?;
     drop(evaluating);
     let list = move || {
         let mut entrances = convert::entrances(&runs, &before);
@@ -180,7 +182,7 @@ pub(super) async fn sources(
     let service = parameters.text("service").map(str::to_owned).ok_or_else(|| {
         Problem::invalid("`service` is missing; write the service that is called, or `mysql`")
     })?;
-    let runs = observed(&queries, &limits, parameters.time_range()?).await?;
+    let runs = observed(&queries, &limits, parameters.time_range()?, RunFigures::Chains).await?;
     let list = move || convert::sources(&runs, &service, operation.as_deref(), depth, limit);
     Ok(Json(computed(list).await?))
 }

@@ -615,9 +615,49 @@ const ASSEMBLY: &[CounterMeaning] = &[
         "spans whose calls are not counted for Prometheus, as assembly did not take them",
         "read the server's log, and report what it says",
     ),
+    info("rollup_traces", "traces that were counted in rollups as they settled"),
+    info(
+        "rollup_traces_read_again",
+        "traces that were read again for rollups, as spans came after they were counted",
+    ),
+    info(
+        "rollup_minutes_changed_late",
+        "times that spans came to a stored rollup, which is made again from spans",
+    ),
+    info(
+        "rollup_rows_let_go",
+        "spans that rollups did not hold until their traces settled, as there were too many; their \
+         minutes are made from spans",
+    ),
+    info(
+        "rollup_minutes_given_up",
+        "minutes whose rollups are made from spans, as not all of their traces could be held",
+    ),
+    info("rollup_minutes_counted", "rollups of minutes that were counted as traces settled"),
+    info("rollup_minutes_from_spans", "rollups of minutes that were made from spans"),
+    info("rollup_hours", "rollups of hours"),
+    row(
+        "rollup_failures",
+        Fault,
+        "rollups could not be made or corrected; figures are of spans instead",
+        DISK,
+    ),
 ];
 
 const STORE: &[CounterMeaning] = &[
+    info("derived_files", "files of rollups"),
+    info("derived_bytes", "bytes of rollups"),
+    row(
+        "derived_files_broken",
+        Fault,
+        "files of rollups were damaged and set aside; they are made again from spans",
+        DISK,
+    ),
+    info(
+        "derived_files_refused",
+        "rollups that were not written, as spans were deleted or came late meanwhile; they are made \
+         again",
+    ),
     info("spans_duplicate", "spans that were sent again, and are stored once"),
     row(
         "files_not_asked_for_duplicates",

@@ -116,12 +116,16 @@ fn limited(request: Request, rows: &RowFlags) -> Request {
 
 /// The lines below a table: what it is of, and what limits it.
 fn foot(listed: &str, observed: &ObservedRuns, warnings: &[String], paint: Paint) -> String {
-    let ObservedRuns { runs, spans, window_seconds, .. } = observed;
+    let ObservedRuns { covered_by_rollups, runs, spans, window_seconds, .. } = observed;
+    let of_rollups = match *covered_by_rollups {
+        0.0 => String::new(),
+        share => format!("; {:.0} % of them from rollups", share * 100.0),
+    };
     let of = format!(
-        "{listed}, of {} with {} in {}\n",
+        "{listed}, of {} in {}{of_rollups}; {} read\n",
         counted(*runs, "run", "runs"),
+        length(*window_seconds),
         counted(*spans, "span", "spans"),
-        length(*window_seconds)
     );
     let mut text = paint.dim(&of);
     for warning in warnings {
