@@ -169,6 +169,7 @@ pub(crate) fn settings() -> &'static [Setting] {
             table::RetainSettings::ROWS,
             table::StoreSettings::ROWS,
             table::AssembleSettings::ROWS,
+            table::AnalyzeSettings::ROWS,
             table::MetricsSettings::ROWS,
             table::AgentSettings::ROWS,
         ];

@@ -17,6 +17,7 @@ fn observed() -> Value {
         "covered_from_unix_nano": "0", "end_unix_nano": "60000000000", "runs": 40,
         "runs_folded": 0, "runs_left_out": 0, "spans": 400, "start_unix_nano": "0",
         "window_seconds": 20.0,
+        "covered_by_rollups": 0.0,
     })
 }
 
@@ -62,7 +63,7 @@ LEVEL  SERVICE  OPERATION    LR    DR    CR  IN RUNS    SELF  ERRORS  FOR ITS CA
     0  shop     pay        25 %  2.00  2.00    100 %  500 µs       0
     1    mail   pay        25 %  2.00  2.00    100 %  500 µs      25  strong (25 failures, 90 % sure)  strong (25 failures, 90 % sure)
     2      db   pay        25 %  2.00  2.00    100 %  500 µs       2  unknown (2 failures)             unknown (2 failures)
-3 of 4 calls, of 40 runs with 400 spans in 20 s
+3 of 4 calls, of 40 runs in 20 s; 400 spans read
 warning: not all
 ";
     assert_eq!(text, expected);
@@ -75,7 +76,7 @@ fn a_list_says_how_many_there_are() {
     });
     let text = lists::chains(&serde_json::from_value(list).expect("a list"), Paint::off());
     assert!(text.contains("00000000000000aa  shop     POST /checkout    40  2.00/s"), "{text}");
-    assert!(text.ends_with("1 of 3 chains, of 40 runs with 400 spans in 20 s\n"), "{text}");
+    assert!(text.ends_with("1 of 3 chains, of 40 runs in 20 s; 400 spans read\n"), "{text}");
     let none = json!({"chains": [], "observed": observed(), "total": 0, "warnings": []});
     let text = lists::chains(&serde_json::from_value(none).expect("a list"), Paint::off());
     assert!(text.starts_with("no run was seen"), "{text}");
