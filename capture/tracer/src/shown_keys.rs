@@ -43,7 +43,12 @@ impl<'a> ShownKeys<'a> {
             let name = rules.attribute(key.rule);
             match found.iter_mut().find(|(known, ..)| *known == name) {
                 // Several messages.
-                Some((_, rule, values)) if *rule == key.rule => values.push(&key.shown),
+                Some((_, rule, values)) if *rule == key.rule => {
+                    let shown = key.shown.as_str();
+                    if !values.contains(&shown) {
+                        values.push(shown);
+                    }
+                }
                 Some(_) => {}
                 None => found.push((name, key.rule, vec![&key.shown])),
             }
