@@ -176,7 +176,9 @@ fn what_is_wrong_is_said() {
     assert!(said(b"SWJ\x02").contains("version 1"));
     let with = |spans: &[u8]| said(&batch(&TEXTS, 1, spans));
     let filled = |start: &[u8]| [start, &[1; 16]].concat();
-    assert!(with(&filled(&[1, 16])).contains("unknown flags"));
+    assert!(with(&filled(&[1, 32])).contains("unknown flags"));
+    let port = [&[1, flags::CLIENT_PORT, 0, 0, 0, 0x80, 0x80, 4][..], &[1; 16]].concat();
+    assert!(with(&port).contains("a port"));
     assert!(with(&filled(&[1, 0, 9])).contains("a text"));
     assert!(with(&filled(&[1, 0, 0, 0, 0, 5])).contains("a trace"));
     assert!(with(&filled(&[1, 6, 0, 0, 0, 0])).contains("two parents"));

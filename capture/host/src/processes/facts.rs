@@ -5,8 +5,6 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::program::told_to_jvm_agents;
-
 /// Maximum search domains of a resolver.
 const MAX_SEARCH_DOMAINS: usize = 32;
 /// Maximum arguments that are looked at.
@@ -40,9 +38,8 @@ pub(super) struct Facts {
     pub(super) django_settings: Option<String>,
     /// The pod's name, in Kubernetes.
     pub(super) pod: Option<String>,
-    /// What a JVM's arguments tell its agents, or `SPANWISE_SERVICE`, or
-    /// `OTEL_SERVICE_NAME`.
-    pub(super) otel_service_name: Option<String>,
+    /// `SPANWISE_SERVICE`, or `OTEL_SERVICE_NAME`.
+    pub(super) service_name: Option<String>,
     /// `OTEL_RESOURCE_ATTRIBUTES`, as its keys and values.
     pub(super) otel_resource: Vec<(String, String)>,
     /// Control group path.
@@ -70,7 +67,6 @@ impl Facts {
         let in_kubernetes = variable(&environment, "KUBERNETES_SERVICE_HOST").is_some();
         let pod = ["POD_NAME", "HOSTNAME"].into_iter().find_map(|key| variable(&environment, key));
         let arguments = arguments(&command_line);
-        let told = (executable == "java").then(|| told_to_jvm_agents(&arguments)).flatten();
         Self {
             executable,
             executable_path,
@@ -85,8 +81,7 @@ impl Facts {
             package_name: variable(&environment, "npm_package_name"),
             django_settings: variable(&environment, "DJANGO_SETTINGS_MODULE"),
             pod: pod.filter(|_| in_kubernetes),
-            otel_service_name: told
-                .or_else(|| variable(&environment, "SPANWISE_SERVICE"))
+            service_name: variable(&environment, "SPANWISE_SERVICE")
                 .or_else(|| variable(&environment, "OTEL_SERVICE_NAME")),
             otel_resource: variable(&environment, "OTEL_RESOURCE_ATTRIBUTES")
                 .map(|list| resource_attributes(&list))

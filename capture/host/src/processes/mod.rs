@@ -215,7 +215,8 @@ impl Processes {
         program: Option<String>,
         container: &Container,
     ) -> Option<String> {
-        let named = facts.otel_service_name.clone().or_else(|| {
+        let named = program::told_to_jvm_agents(facts);
+        let named = named.or_else(|| facts.service_name.clone()).or_else(|| {
             facts
                 .otel_resource
                 .iter()
@@ -385,7 +386,7 @@ mod tests {
         assert_eq!(name(&directory, &facts, None), "python3");
         facts.cgroup = "/system.slice/shop.service".into();
         assert_eq!(name(&directory, &facts, Some(9000)), "shop");
-        facts.otel_service_name = Some("payments".into());
+        facts.service_name = Some("payments".into());
         assert_eq!(name(&directory, &facts, Some(9000)), "payments");
         assert_eq!(name(&directory, &facts, Some(8102)), "catalog");
         facts.executable = "nginx".into();

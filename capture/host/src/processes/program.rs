@@ -228,18 +228,19 @@ fn without_version(stem: &str) -> &str {
 }
 
 /// The service that the arguments of a JVM tell its agents: our own, or OpenTelemetry's.
-pub(super) fn told_to_jvm_agents(arguments: &[String]) -> Option<String> {
-    let found = arguments.iter().filter_map(|argument| {
-        if let Some(agent) = argument.strip_prefix("-javaagent:") {
-            let (jar, options) = agent.split_once('=')?;
-            let mut options = options.split(',').filter(|_| jar.contains("spanwise"));
-            return options.find_map(|option| option.trim().strip_prefix("service="));
-        }
-        let property = argument.strip_prefix("-D")?;
-        ["spanwise.service=", "otel.service.name="]
-            .iter()
-            .find_map(|key| property.strip_prefix(key))
-    });
+pub(super) fn told_to_jvm_agents(facts: &Facts) -> Option<String> {
+    let found =
+        facts.arguments.iter().filter(|_| facts.executable == "java").filter_map(|argument| {
+            if let Some(agent) = argument.strip_prefix("-javaagent:") {
+                let (jar, options) = agent.split_once('=')?;
+                let mut options = options.split(',').filter(|_| jar.contains("spanwise"));
+                return options.find_map(|option| option.trim().strip_prefix("service="));
+            }
+            let property = argument.strip_prefix("-D")?;
+            ["spanwise.service=", "otel.service.name="]
+                .iter()
+                .find_map(|key| property.strip_prefix(key))
+        });
     found.map(str::trim).find(|name| !name.is_empty()).map(str::to_owned)
 }
 
@@ -476,7 +477,8 @@ mod tests {
     fn a_jvms_arguments_name_its_service() {
         let told = |command: &str| {
             let arguments: Vec<String> = command.split(' ').map(str::to_owned).collect();
-            told_to_jvm_agents(&arguments)
+            let executable = "java".to_owned();
+            told_to_jvm_agents(&Facts { executable, arguments, ..Facts::default() })
         };
         let agent = "-javaagent:/opt/spanwise-java-helper.jar";
         for (command, name) in [
