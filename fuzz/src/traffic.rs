@@ -181,6 +181,7 @@ impl Play {
             }),
             task: if self.tasks { u64::from(step.first >> THREAD_SHIFT & THREAD_MASK) } else { 0 },
             parent_task: 0,
+            current_span: 0,
             sleeps: if self.tasks { 0 } else { 1 + u32::from(step.first >> 7) },
             unread: (step.kind() == UNREAD).then_some(Unread::File),
             bytes: if step.kind() == UNREAD { Vec::new() } else { step.captured.to_vec() },
@@ -202,6 +203,7 @@ impl Play {
             length: step.captured.len() as u32,
             task: 0,
             parent_task: 0,
+            current_span: 0,
             sleeps: 0,
             bytes: step.captured.to_vec(),
         });
