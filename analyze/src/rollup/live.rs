@@ -212,10 +212,10 @@ impl LiveRollup {
                 self.note_change(id, now_nano, &mut late);
             }
             // The row may have been counted in its former trace.
-            if let Some(before) = before.filter(|before| *before != id) {
-                if self.known.contains_key(&before) {
-                    self.note_change(before, now_nano, &mut late);
-                }
+            if let Some(before) = before.filter(|before| *before != id)
+                && self.known.contains_key(&before)
+            {
+                self.note_change(before, now_nano, &mut late);
             }
         }
         late.retain(|minute| *minute < self.taken_before);
