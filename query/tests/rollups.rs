@@ -212,7 +212,9 @@ async fn minutes_are_counted_as_they_settle_and_become_hours() {
     world.pass(90).await;
     for second in 0..100 {
         let number = second as u16;
-        world.receive(&trace(number, second * 3, (number % 4) as u8, number.is_multiple_of(7))).await;
+        world
+            .receive(&trace(number, second * 3, (number % 4) as u8, number.is_multiple_of(7)))
+            .await;
         world.pass(3).await;
     }
     let works = world.pass(120).await;
