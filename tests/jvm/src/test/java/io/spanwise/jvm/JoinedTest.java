@@ -110,7 +110,7 @@ class JoinedTest {
         assertEquals("+PONG", answer.get());
       }
       JsonNode found = await(
-          at + "search?operation=PING&limit=1000&service=shop",
+          at + "search?operation=PING&limit=500&service=shop",
           answer -> answer.path("traces").size() > REQUESTS);
 
       int joined = 0;

@@ -98,7 +98,7 @@ class ServerTest {
           continue;
         }
         assertNotNull(parent, span::toString);
-        assertEquals("app", span.path("capture").asText());
+        assertEquals("jvm", span.path("capture").asText());
         if (span.path("kind").asText().equals("client") && span.path("protocol").asText().equals("http")) {
           calls++;
           assertEquals(order.path("span_id").asText(), parent);
