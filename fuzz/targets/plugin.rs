@@ -59,6 +59,7 @@ fuzz_target!(|bytes: &[u8]| {
             unread: None,
             task: 0,
             parent_task: 0,
+            current_span: 0,
             sleeps: 0,
             bytes: captured,
         });
