@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::recording::Piece;
-use crate::ring::{Detached, Span};
+use crate::records::{Detached, Span};
 use crate::state::{Reader, Writer};
 
 /// Ids of ended spans that are remembered, so that late records make no second span.

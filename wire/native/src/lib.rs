@@ -9,6 +9,7 @@ mod following;
 pub mod otlp;
 mod process;
 mod recording;
+mod records;
 mod ring;
 mod state;
 
@@ -16,7 +17,8 @@ pub use filter::{FilterError, FilterReport, Rule, fits, rules, set_rules};
 pub use following::{FollowCounts, Following, Given};
 pub use process::{Instrument, Process, Site};
 pub use recording::{Piece, Recording};
-pub use ring::{Counts, Detached, LogRecord, MetricPoint, Ring, Span};
+pub use records::{Counts, Detached, LogRecord, MetricPoint, Span};
+pub use ring::Ring;
 
 /// Little-endian numbers at any place of outside bytes; beyond the end they are zero.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {

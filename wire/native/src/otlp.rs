@@ -2,7 +2,7 @@
 
 use crate::process::Process;
 use crate::recording::Piece;
-use crate::ring::{LogRecord, MetricPoint, Span};
+use crate::records::{LogRecord, MetricPoint, Span};
 
 const KEY_TRACESTATE: u16 = 65_535;
 const KEY_MESSAGE: u16 = 65_534;

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::detached::DetachedSpans;
 use crate::process::{FILE_MAX_BYTES, Process};
-use crate::ring::{Counts, LogRecord, MetricPoint, Ring, Span};
+use crate::records::{Counts, LogRecord, MetricPoint, Span};
+use crate::ring::Ring;
 
 /// Spans, logs and metrics of one block.
 #[derive(Debug, Default)]

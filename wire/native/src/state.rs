@@ -1,6 +1,7 @@
 //! A checkpoint's numbers and texts as bytes.
 
-use crate::ring::{Mark, Span};
+use crate::records::Span;
+use crate::ring::Mark;
 use crate::u64_at;
 
 /// More open spans than a thread can have.
