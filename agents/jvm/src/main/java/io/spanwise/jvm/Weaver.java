@@ -4,8 +4,10 @@ import static net.bytebuddy.matcher.ElementMatchers.none;
 
 import io.spanwise.boot.Log;
 import io.spanwise.boot.Trace;
+import java.io.IOException;
 import java.lang.instrument.Instrumentation;
 import java.security.ProtectionDomain;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
@@ -14,7 +16,9 @@ import net.bytebuddy.agent.builder.ResettableClassFileTransformer;
 import net.bytebuddy.asm.Advice;
 import net.bytebuddy.description.method.MethodDescription;
 import net.bytebuddy.description.type.TypeDescription;
+import net.bytebuddy.dynamic.ClassFileLocator;
 import net.bytebuddy.dynamic.DynamicType;
+import net.bytebuddy.implementation.bytecode.assign.Assigner;
 import net.bytebuddy.implementation.bytecode.member.MethodInvocation;
 import net.bytebuddy.matcher.ElementMatchers;
 import net.bytebuddy.utility.JavaModule;
@@ -25,6 +29,7 @@ final class Weaver {
   /** Whether a loader finds the primitives. Some (OSGi) hide them. */
   private final Map<ClassLoader, Boolean> sees = new WeakHashMap<>();
 
+  private ClassFileLocator advices;
   private ResettableClassFileTransformer woven;
 
   Weaver(Instrumentation instrumentation) {
@@ -47,6 +52,7 @@ final class Weaver {
         .with(new Told())
         .ignore(none());
     List<Hook> hooks = Table.hooks();
+    advices = advices(hooks);
     for (Hook hook : hooks) {
       builder = builder
           .type((type, loader, module, loaded, domain) -> hook.type.matches(type) && canSee(loader, type))
@@ -56,6 +62,26 @@ final class Weaver {
     if (!Probe.isWoven()) {
       Log.say("weaving does not work in this virtual machine: no spans will come");
     }
+  }
+
+  /**
+   * The advices and their annotations as they are in the agent's jar. They are read now, because
+   * whoever brought the jar may remove it.
+   */
+  private static ClassFileLocator advices(List<Hook> hooks) throws IOException {
+    ClassFileLocator jar = ClassFileLocator.ForClassLoader.of(Weaver.class.getClassLoader());
+    Map<String, byte[]> known = new HashMap<>();
+    for (Hook hook : hooks) {
+      if (!known.containsKey(hook.advice)) {
+        known.put(hook.advice, jar.locate(hook.advice).resolve());
+      }
+    }
+    for (Class<?> each : Advice.class.getDeclaredClasses()) {
+      known.put(each.getName(), jar.locate(each.getName()).resolve());
+    }
+    String typing = Assigner.Typing.class.getName();
+    known.put(typing, jar.locate(typing).resolve());
+    return new ClassFileLocator.Simple(known);
   }
 
   /** All classes get their own code back. Methods that run finish as they began. */
@@ -88,7 +114,7 @@ final class Weaver {
       return made;
     }
     return new AgentBuilder.Transformer.ForAdvice()
-        .include(Weaver.class.getClassLoader())
+        .include(advices)
         .withExceptionHandler(failures)
         .advice(hook.method, hook.advice)
         .transform(made, type, loader, module, domain);

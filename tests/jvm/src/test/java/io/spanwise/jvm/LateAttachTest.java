@@ -2,12 +2,16 @@ package io.spanwise.jvm;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 
 import com.sun.tools.attach.VirtualMachine;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import org.junit.jupiter.api.Test;
 
 /** The agent comes to a program whose classes are loaded and were used. */
@@ -21,6 +25,29 @@ class LateAttachTest {
         HttpResponse.BodyHandlers.ofString()).body().trim().split("\n");
   }
 
+  private static void attach(Shop shop, String jar) throws Exception {
+    VirtualMachine machine = VirtualMachine.attach(Long.toString(shop.pid()));
+    machine.loadAgent(
+        jar, "service=late,endpoint=http://127.0.0.1:" + Integer.getInteger("receiver"));
+    machine.detach();
+  }
+
+  /** `spanwise java attach` removes the jar that it has brought. */
+  @Test
+  void classesAreWovenThatAreLoadedWhenTheJarIsGone() throws Exception {
+    assertNotNull(Receiver.ONE);
+    Path jar = Files.createTempFile("agent", ".jar");
+    Files.copy(Path.of(System.getProperty("agent")), jar, StandardCopyOption.REPLACE_EXISTING);
+    try (Shop shop = new Shop()) {
+      attach(shop, jar.toString());
+      Files.delete(jar);
+      // The driver and the clients are loaded now.
+      for (String header : order(shop)) {
+        assertEquals(TRACE, header.split("-")[1]);
+      }
+    }
+  }
+
   @Test
   void loadedClassesAreWoven() throws Exception {
     try (Shop shop = new Shop()) {
@@ -29,11 +56,7 @@ class LateAttachTest {
           assertEquals("null", header);
         }
       }
-      VirtualMachine machine = VirtualMachine.attach(Long.toString(shop.pid()));
-      machine.loadAgent(
-          System.getProperty("agent"),
-          "service=late,endpoint=http://127.0.0.1:" + Integer.getInteger("receiver"));
-      machine.detach();
+      attach(shop, System.getProperty("agent"));
       // The agent has come, so the very next request is traced.
       String[] headers = order(shop);
       assertEquals(2, headers.length);

@@ -6,6 +6,7 @@ import java.net.HttpURLConnection;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.net.URI;
+import java.net.URLConnection;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
@@ -97,6 +98,8 @@ final class Shop implements AutoCloseable {
   }
 
   public static void main(String[] none) throws Exception {
+    // As servers do that must let go of the jars of their programs.
+    URLConnection.setDefaultUseCaches("jar", false);
     File base = Files.createTempDirectory("shop").toFile();
     base.deleteOnExit();
     Tomcat tomcat = new Tomcat();
