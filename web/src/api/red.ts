@@ -60,7 +60,7 @@ async function redOf(
   const warnings = answers.flatMap((one) =>
     one.status === "PARTIAL" && one.message ? [one.message] : [],
   );
-  return { on, red: red(rate!, failed!, latency!), warnings: [...new Set(warnings)] };
+  return { on, red: red(rate!, failed!, latency!, on), warnings: [...new Set(warnings)] };
 }
 
 export const useServicesRed = (on: Steps) =>

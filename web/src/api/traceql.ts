@@ -110,7 +110,7 @@ export const useGroups = (query: string, by: string, on: Steps) =>
         metrics(`${failed} | rate() by (${by})`, on, signal),
         metrics(`${query} | quantile_over_time(duration, .95) by (${by})`, on, signal),
       ]);
-      return red(lines(rate, on, [by]), lines(errors, on, [by]), lines(latency, on, [by]))
+      return red(lines(rate, on, [by]), lines(errors, on, [by]), lines(latency, on, [by]), on)
         .map((one) => ({
           value: one.name,
           perSecond: mean(one.rate.values),

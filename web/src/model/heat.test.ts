@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { heat, selected, shade } from "./heat";
 
-const on = { from: 0, to: 120, step: 60, count: 2 };
+const on = { from: 0, to: 120, step: 60, count: 2, running: false };
 const series = (bucket: number, samples: [number, number][]) => ({
   labels: [{ key: "__bucket", value: { doubleValue: bucket } }],
   samples: samples.map(([seconds, value]) => ({ timestampMs: String(seconds * 1000), value })),

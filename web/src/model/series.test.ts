@@ -3,9 +3,11 @@ import { failedShare, linePath, lines, mean, middle, red, steps } from "./series
 
 describe("steps", () => {
   it("are round and cover the range", () => {
-    expect(steps(1005, 4605)).toEqual({ from: 960, to: 4560, step: 60, count: 60 });
-    expect(steps(0, 3600)).toEqual({ from: 0, to: 3600, step: 60, count: 60 });
+    expect(steps(0, 3600)).toEqual({ from: 0, to: 3600, step: 60, count: 60, running: false });
     expect(steps(5, 5).count).toBe(1);
+  });
+  it("reach to the end, in a step that is not over", () => {
+    expect(steps(1005, 4605)).toEqual({ from: 960, to: 4620, step: 60, count: 61, running: true });
   });
 });
 
@@ -16,7 +18,7 @@ const series = (name: string, samples: [number, number][]) => ({
 });
 
 describe("lines", () => {
-  const on = { from: 0, to: 180, step: 60, count: 3 };
+  const on = { from: 0, to: 180, step: 60, count: 3, running: false };
   it("put the sample at a step's end into that step", () => {
     const got = lines(
       {
@@ -48,12 +50,29 @@ describe("lines", () => {
 });
 
 describe("red", () => {
+  const line = (values: (number | null)[]) => ({ values, exemplars: [] });
+  const on = { from: 0, to: 240, step: 60, count: 4, running: false };
+  it("leaves out a step that is not over, unless there is no other", () => {
+    const figures = new Map([
+      ["old", line([null, 2, 2, 1])],
+      ["new", line([null, 0, null, 1])],
+    ]);
+    const got = red(figures, new Map(), figures, { ...on, running: true });
+    expect(got.map((one) => one.rate.values)).toEqual([
+      [null, 2, 2],
+      [null, 0, null, 1],
+    ]);
+    expect(got.map((one) => one.latency.values)).toEqual([
+      [null, 2, 2],
+      [null, null, null, 1],
+    ]);
+  });
   it("divides failures by requests", () => {
-    const line = (values: (number | null)[]) => ({ values, exemplars: [] });
     const [cart] = red(
       new Map([["cart", line([2, 0, null, 6])]]),
       new Map([["cart", line([1, null, null, 0])]]),
       new Map([["cart", line([5, 0, 0, 7])]]),
+      on,
     );
     expect(cart!.latency.values).toEqual([5, null, null, 7]);
     expect(cart!.errors.values).toEqual([0.5, null, null, 0]);

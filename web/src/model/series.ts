@@ -8,18 +8,19 @@ export interface Steps {
   to: number;
   step: number;
   count: number;
+  /** Whether the last step is not over yet. */
+  running: boolean;
 }
 
 const SIZES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400];
 
-/** The range in at most `most` steps of a round size, which begin at multiples of that size.
- * A step that is not over yet is left out: its figures would be too small. */
+/** The range in about `most` steps of a round size, which begin at multiples of that size. */
 export function steps(fromSeconds: number, toSeconds: number, most = 60): Steps {
   const wide = Math.max(1, toSeconds - fromSeconds);
   const step = SIZES.find((size) => wide / size <= most) ?? Math.ceil(wide / most / 86400) * 86400;
   const from = Math.floor(fromSeconds / step) * step;
-  const to = Math.max(from + step, Math.floor(toSeconds / step) * step);
-  return { from, to, step, count: Math.round((to - from) / step) };
+  const to = Math.max(from + step, Math.ceil(toSeconds / step) * step);
+  return { from, to, step, count: Math.round((to - from) / step), running: to > toSeconds };
 }
 
 /** A trace that is an example of a figure. */
@@ -77,8 +78,10 @@ export function red(
   rate: ReadonlyMap<string, Line>,
   failed: ReadonlyMap<string, Line>,
   latency: ReadonlyMap<string, Line>,
+  on: Steps,
 ): Red[] {
-  return [...rate].map(([name, line]) => {
+  return [...rate].map(([name, counted]) => {
+    const line = on.running ? { ...counted, values: settled(counted.values) } : counted;
     const bad = failed.get(name) ?? NONE;
     const values = line.values.map((value, at) =>
       value === null || value === 0 ? null : Math.min(1, (bad.values[at] ?? 0) / value),
@@ -92,9 +95,15 @@ export function red(
   });
 }
 
+/** A rate in a step that is not over is too small. It is shown only where there is no other yet. */
+function settled(values: (number | null)[]): (number | null)[] {
+  const over = values.slice(0, -1);
+  return over.some((value) => value) ? over : values;
+}
+
 /** Without requests there is no latency: Tempo answers 0 then. */
 function measured(latency: Line, rate: Line): Line {
-  const values = latency.values.map((value, at) => (rate.values[at] ? value : null));
+  const values = rate.values.map((value, at) => (value ? (latency.values[at] ?? null) : null));
   return { ...latency, values };
 }
 

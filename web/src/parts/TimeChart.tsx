@@ -30,6 +30,7 @@ export function TimeChart(props: {
     : [];
   const top = peak([...line.values, ...shown.map((one) => one.value)], props.least ?? 0) || 1;
   const marks = ticks(0, top, 3).filter((mark) => mark > 0);
+  const width = (WIDTH * Math.max(1, line.values.length - 1)) / Math.max(1, on.count - 1);
   const spread = (on.to - on.from) * 1000;
   const times = [0, 0.25, 0.5, 0.75].map((share) => on.from * 1000 + share * spread);
   const place = (one: Exemplar) => ({
@@ -49,7 +50,7 @@ export function TimeChart(props: {
             />
           ))}
           <path className="floor" d={`M0 ${HEIGHT}H${WIDTH}`} />
-          <path className="line" d={linePath(line.values, WIDTH, HEIGHT, top)} />
+          <path className="line" d={linePath(line.values, width, HEIGHT, top)} />
         </svg>
         {marks.map((mark) => (
           <span key={mark} className="mark" style={{ bottom: `${(mark / top) * 100}%` }}>

@@ -14,7 +14,7 @@ export interface PageRange {
   start: string;
   end: string;
   on: Steps;
-  /** The end in seconds since 1970. `on` has whole steps only. */
+  /** The end in seconds since 1970, which may be within the last step. */
   endSeconds: number;
 }
 

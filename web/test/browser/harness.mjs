@@ -75,6 +75,8 @@ export async function start(base, out) {
           .split("\n")
           .slice(0, 6);
         console.log(`FAIL  ${name}\n      ${said.join("\n      ")}`);
+        const text = await page.evaluate(() => document.body.innerText).catch(() => "");
+        console.log(`      ${page.url()} shows: ${text.replace(/\s+/g, " ").slice(0, 800)}`);
         await page.screenshot({ path: join(out, `failed-${results.failed}.png`) }).catch(() => {});
       }
       // Ends what the check did to the page's requests.
