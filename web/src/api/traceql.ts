@@ -2,7 +2,7 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { different } from "../model/different";
 import { heat } from "../model/heat";
-import { failedShare, lines, mean, middle, red } from "../model/series";
+import { coveredSeconds, failedShare, lines, middle, red } from "../model/series";
 import type { Steps } from "../model/series";
 import { unixNano } from "../model/time";
 import { tempo } from "./tempo";
@@ -110,10 +110,12 @@ export const useGroups = (query: string, by: string, on: Steps) =>
         metrics(`${failed} | rate() by (${by})`, on, signal),
         metrics(`${query} | quantile_over_time(duration, .95) by (${by})`, on, signal),
       ]);
-      return red(lines(rate, on, [by]), lines(errors, on, [by]), lines(latency, on, [by]), on)
+      const all = red(lines(rate, on, [by]), lines(errors, on, [by]), lines(latency, on, [by]), on);
+      const seconds = coveredSeconds(all, on, Date.now() / 1000);
+      return all
         .map((one) => ({
           value: one.name,
-          perSecond: mean(one.rate.values),
+          perSecond: one.requests / seconds,
           errorShare: failedShare(one),
           p95Seconds: middle(one.latency.values),
         }))

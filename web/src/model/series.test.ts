@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { failedShare, linePath, lines, mean, middle, red, steps } from "./series";
+import { coveredSeconds, failedShare, linePath, lines, middle, red, steps } from "./series";
 
 describe("steps", () => {
   it("are round and cover the range", () => {
@@ -62,6 +62,7 @@ describe("red", () => {
       [null, 2, 2],
       [null, 0, null, 1],
     ]);
+    expect(got.map((one) => one.requests)).toEqual([300, 60]);
     expect(got.map((one) => one.latency.values)).toEqual([
       [null, 2, 2],
       [null, null, null, 1],
@@ -77,7 +78,17 @@ describe("red", () => {
     expect(cart!.latency.values).toEqual([5, null, null, 7]);
     expect(cart!.errors.values).toEqual([0.5, null, null, 0]);
     expect(failedShare(cart!)).toBe(0.125);
-    expect(mean(cart!.rate.values)).toBe(2);
+    expect(cart!.requests).toBe(480);
+  });
+  it("is over the time from the first request on", () => {
+    const figures = new Map([
+      ["cart", line([null, 0, 1, 1])],
+      ["late", line([null, null, null, 1])],
+    ]);
+    const all = red(figures, new Map(), new Map(), on);
+    expect(coveredSeconds(all, on, 1000)).toBe(120);
+    expect(coveredSeconds(all.slice(1), on, 195)).toBe(15);
+    expect(coveredSeconds([], on, 240)).toBe(60);
   });
 });
 

@@ -64,6 +64,8 @@ export function lines(answer: TempoMetrics, on: Steps, by: readonly string[]): M
 /** Rate, errors and latency of one service or operation. */
 export interface Red {
   name: string;
+  /** Requests in all steps, those of a step that is not over too. */
+  requests: number;
   /** Requests per second. */
   rate: Line;
   /** The share of requests that failed, from 0 to 1; null where there was none. */
@@ -88,6 +90,7 @@ export function red(
     );
     return {
       name,
+      requests: on.step * counted.values.reduce<number>((sum, value) => sum + (value ?? 0), 0),
       rate: line,
       errors: { values, exemplars: bad.exemplars },
       latency: measured(latency.get(name) ?? NONE, line),
@@ -107,11 +110,12 @@ function measured(latency: Line, rate: Line): Line {
   return { ...latency, values };
 }
 
-/** The mean over all steps; a step without a value counts as 0. */
-export function mean(values: readonly (number | null)[]): number {
-  return values.length === 0
-    ? 0
-    : values.reduce<number>((sum, one) => sum + (one ?? 0), 0) / values.length;
+/** Seconds from the first step in which any of these has a request until the end, in seconds since
+ * 1970. A rate is over the time of the requests, not over the empty time before them. */
+export function coveredSeconds(all: readonly Red[], on: Steps, end: number): number {
+  const first = all.map(({ rate }) => rate.values.findIndex((value) => value));
+  const least = Math.min(...first.filter((step) => step >= 0), on.count - 1);
+  return Math.max(1, Math.min(on.to, end) - on.from - least * on.step);
 }
 
 /** The share of all requests that failed. */

@@ -1,7 +1,7 @@
 import { Link } from "../../app/router";
 import { formatDuration } from "../../model/duration";
 import { formatRate, formatShare, plural } from "../../model/number";
-import { failedShare, mean, middle } from "../../model/series";
+import { failedShare, middle } from "../../model/series";
 import type { Red } from "../../model/series";
 import { Spark } from "../../parts/Spark";
 import { withRange } from "../../parts/range";
@@ -9,8 +9,14 @@ import type { PageRange } from "../../parts/range";
 
 const MOST_OPERATIONS = 50;
 
-export function Operations(props: { service: string; red: readonly Red[]; range: PageRange }) {
-  const all = [...props.red].sort((a, b) => mean(b.rate.values) - mean(a.rate.values));
+export function Operations(props: {
+  service: string;
+  red: readonly Red[];
+  /** The length of time that rates are over. */
+  seconds: number;
+  range: PageRange;
+}) {
+  const all = [...props.red].sort((a, b) => b.requests - a.requests);
   return (
     <section className="card" aria-labelledby="operations-title" data-testid="operations">
       <h2 id="operations-title">Operations</h2>
@@ -28,7 +34,7 @@ export function Operations(props: { service: string; red: readonly Red[]; range:
           </thead>
           <tbody>
             {all.slice(0, MOST_OPERATIONS).map((one) => (
-              <Row key={one.name} red={one} service={props.service} range={props.range} />
+              <Row key={one.name} {...props} red={one} />
             ))}
           </tbody>
         </table>
@@ -42,9 +48,9 @@ export function Operations(props: { service: string; red: readonly Red[]; range:
   );
 }
 
-function Row(props: { red: Red; service: string; range: PageRange }) {
+function Row(props: { red: Red; service: string; seconds: number; range: PageRange }) {
   const { red } = props;
-  const rate = formatRate(mean(red.rate.values));
+  const rate = formatRate(red.requests / props.seconds);
   const share = failedShare(red);
   const typical = middle(red.latency.values);
   const latency = typical === null ? "–" : formatDuration(typical * 1e9);

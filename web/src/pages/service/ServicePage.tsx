@@ -6,6 +6,7 @@ import { useTitle } from "../../app/title";
 import { useScroll } from "../../app/visit";
 import { formatDuration } from "../../model/duration";
 import { formatRate, formatShare } from "../../model/number";
+import { coveredSeconds } from "../../model/series";
 import { DEFAULT_START } from "../../model/time";
 import { Blank, Failure } from "../../parts/Blank";
 import { Prose } from "../../parts/Prose";
@@ -34,6 +35,12 @@ export function ServicePage({ name }: { name: string }) {
   useScroll(page, entry, "service", graph.data !== undefined);
   const failure = service.error ?? operations.error ?? errors.error ?? graph.error;
   const red = service.data?.red[0];
+  const all = operations.data?.red ?? [];
+  // The map's rates, unless it has only the newest spans.
+  const covered =
+    graph.data?.warnings.length === 0
+      ? graph.data.window_seconds
+      : coveredSeconds(all, range.on, range.endSeconds);
   return (
     <main className="page" ref={page} tabIndex={-1} data-testid="service-page">
       <div className="overview">
@@ -104,9 +111,7 @@ export function ServicePage({ name }: { name: string }) {
             />
           </div>
         )}
-        {operations.data && operations.data.red.length > 0 && (
-          <Operations service={name} red={operations.data.red} range={range} />
-        )}
+        {all.length > 0 && <Operations service={name} red={all} seconds={covered} range={range} />}
         <div className="overview-pair">
           {graph.data && <Calls graph={graph.data} name={name} side="callers" range={range} />}
           {graph.data && <Calls graph={graph.data} name={name} side="callees" range={range} />}
