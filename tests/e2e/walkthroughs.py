@@ -21,6 +21,9 @@ sys.path.insert(0, str(ROOT / "demo"))
 from manager import faults  # noqa: E402
 
 CASES = {
+    "slow-query": ("slow-query", "orders"),
+    "failing-dependency": ("failing-dependency", "ledger"),
+    "lock-contention": ("lock-contention", "catalog"),
     "retry-storm": ("retry-storm", "stock"),
     "n-plus-one": ("n-plus-one", "catalog"),
 }

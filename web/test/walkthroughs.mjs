@@ -41,7 +41,72 @@ async function bottlenecks() {
   await page.waitForSelector("[data-testid=shares] tr[data-share]", { timeout: 60_000 });
 }
 
+/** From the overview to the page of the service that is slow or fails. */
+async function servicePage() {
+  await page.goto(`${t.base}/`);
+  await page.waitForSelector("[data-testid=services]");
+  await picture();
+  await click(`[data-testid=services] tr[data-service="${service}"] a`);
+  await page.waitForURL((url) => url.pathname === `/service/${service}`);
+}
+
+/** The trace that is open, and the span that is selected in it. */
+async function selected() {
+  const url = new URL(page.url());
+  const trace = await t.api(`traces/${url.pathname.split("/").at(-1)}?limit=1000`);
+  const span = trace.spans.find((one) => one.span_id === url.searchParams.get("span"));
+  return { trace, span };
+}
+
 const WALKS = {
+  "slow-query": async () => {
+    await servicePage();
+    const call = page.locator("[data-testid=statements] tr[data-call]").first();
+    await call.waitFor();
+    await call.scrollIntoViewIfNeeded();
+    await picture();
+    must((await call.getAttribute("data-call")).startsWith("SELECT"), "no statement takes most");
+    await click("[data-testid=statements] tr[data-call] td a");
+    await page.waitForSelector("[data-testid=details]");
+    await picture();
+    const { span } = await selected();
+    must(span.service === service && Number(span.duration_nano) > 140e6, "it is not the slow one");
+  },
+  "failing-dependency": async () => {
+    await servicePage();
+    await page.locator("[data-testid=errors] li a").first().waitFor();
+    await page.locator("[data-testid=errors]").scrollIntoViewIfNeeded();
+    await picture();
+    await click("[data-testid=errors] li a");
+    await click("[data-testid=result]");
+    await page.waitForSelector("[data-testid=tree]");
+    await page.keyboard.press("e");
+    await page.waitForSelector("[data-testid=details]");
+    await picture();
+    const { trace } = await selected();
+    const failed = trace.spans.filter(
+      (one) => one.protocol === "postgresql" && one.status === "error",
+    );
+    must(failed.length > 0, "PostgreSQL did not fail in it");
+  },
+  "lock-contention": async () => {
+    await servicePage();
+    await page.waitForSelector("[data-testid=operations] tr[data-operation]");
+    await page.waitForSelector("[data-testid=statements]");
+    await picture();
+    await click("[data-testid=operations] tr[data-operation] a");
+    await t.searched();
+    await click("[data-testid=sort-slowest]");
+    await page.waitForURL((url) => url.searchParams.get("sort") === "slowest");
+    await t.searched();
+    await click("[data-testid=result]");
+    await page.waitForSelector("[data-testid=tree]");
+    await click("[data-testid=view-path]");
+    await page.waitForSelector("[data-testid=path-table]");
+    await picture();
+    const first = await page.textContent("[data-testid=path-table] tbody tr th");
+    must(first.includes(service), `most of the time is in ${first}`);
+  },
   "retry-storm": async () => {
     await bottlenecks();
     const row = page.locator(`[data-testid=retried] tbody tr:has-text("${service}")`).first();

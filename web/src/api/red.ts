@@ -21,6 +21,8 @@ export interface RedAnswer {
 
 /** Requests that a service answers: not the calls that it makes. */
 const SERVED = "(kind = server || kind = consumer)";
+/** The calls that it makes. */
+const CALLED = "(kind = client || kind = producer)";
 const SERVICE = "resource.service.name";
 
 async function asked(
@@ -86,6 +88,37 @@ export const useOperationsRed = (service: string, on: Steps) =>
     queryKey: ["red", "operations", service, on],
     queryFn: ({ signal }) =>
       redOf(`${SERVED} && ${SERVICE} = ${quoted(service)}`, "name", on, 0, signal),
+    placeholderData: keepPreviousData,
+    staleTime: FRESH_MILLISECONDS,
+  });
+
+/** A call that a service makes, by its name: a statement, a command, a topic, a request. */
+export interface Call {
+  red: Red;
+  /** What all of its calls took together. */
+  totalSeconds: number;
+}
+
+/** The calls that a service makes, those that took most of the time first. */
+export const useCalls = (service: string, on: Steps) =>
+  useQuery({
+    queryKey: ["red", "calls", service, on],
+    queryFn: async ({ signal }): Promise<Call[]> => {
+      const condition = `${CALLED} && ${SERVICE} = ${quoted(service)}`;
+      const [figures, sums] = await Promise.all([
+        redOf(condition, "name", on, 60, signal),
+        asked(`{ ${condition} } | sum_over_time(duration) by (name)`, on, 0, signal),
+      ]);
+      const total = new Map(
+        [...lines(sums, on, ["name"])].map(([name, { values }]) => [
+          name,
+          values.reduce<number>((sum, value) => sum + (value ?? 0), 0),
+        ]),
+      );
+      return figures.red
+        .map((one) => ({ red: one, totalSeconds: total.get(one.name) ?? 0 }))
+        .sort((a, b) => b.totalSeconds - a.totalSeconds);
+    },
     placeholderData: keepPreviousData,
     staleTime: FRESH_MILLISECONDS,
   });

@@ -19,6 +19,7 @@ import { Calls } from "./Calls";
 import { ChainsThrough, Strengths } from "./Depends";
 import { Errors } from "./Errors";
 import { Operations } from "./Operations";
+import { Statements } from "./Statements";
 
 const seconds = (value: number) => formatDuration(value * 1e9);
 
@@ -116,6 +117,7 @@ export function ServicePage({ name }: { name: string }) {
           {graph.data && <Calls graph={graph.data} name={name} side="callers" range={range} />}
           {graph.data && <Calls graph={graph.data} name={name} side="callees" range={range} />}
         </div>
+        <Statements service={name} range={range} />
         {errors.data && <Errors service={name} groups={errors.data} range={range} />}
         <WhenSeen label="Dependencies and chains are read when you scroll here.">
           <Strengths service={name} range={range} />
