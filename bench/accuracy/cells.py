@@ -122,8 +122,10 @@ class Bench:
             self.recording = directory / "events.jsonl"
             with open(config, "a") as more:
                 more.write(f'record = "{self.recording}"\n')
-                # Without whole frames, what follows on a connection with HTTP/2 has no names.
-                if not any(runtime.protocol == "grpc" for runtime in runtimes.chosen([name for name in options.only.split(",") if name])):
+                # Without whole frames, what follows on a connection with HTTP/2 has no names; and several
+                # calls of Redis come in one write.
+                chosen = runtimes.chosen([name for name in options.only.split(",") if name])
+                if all(runtime.protocol == "http1" and runtime.leaf == "http" for runtime in chosen):
                     more.write(f"payload_bytes = {kept.PAYLOAD_BYTES}\n")
         self.spanwise = Spanwise(options.spanwise, directory / "data", directory / "spanwise.log", config=config)
         self.hidden = hidden.Hidden(options, directory)

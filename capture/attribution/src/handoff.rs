@@ -415,7 +415,7 @@ mod tests {
         for exchange in 1000..1000 + u64::from(PROVEN_AFTER) {
             read(&mut attributor, by(0, 1), exchange, exchange);
             // What a thread does by itself is told as its own work.
-            attributor.answer_awaited(by(own(1), 1), 9_000, Fragment::None);
+            attributor.answer_awaited(by(own(1), 1), 9_000, Fragment::None, None);
             attributor.bytes_read(by(own(1), 1), 9_000);
             let handled = Handled { first_writer: by(0, 2), last_thread: 1 };
             attributor.request_over(by(0, 1), exchange, 2, Some(handled));

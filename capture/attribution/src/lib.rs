@@ -8,6 +8,7 @@
 
 mod ancestry;
 mod background_calls;
+mod batches;
 mod conduct;
 mod handoff;
 mod lineage;
@@ -27,7 +28,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use smallvec::SmallVec;
 use spanwise_capture_protocols::attribution::{
-    Attribution, ByOrder, Call, Caller, Fragment, Handled, NO_SORT,
+    Attribution, ByOrder, Call, Caller, Fragment, Handled, NO_SORT, ORDERS,
 };
 use spanwise_capture_protocols::process::{Process, ProcessDirectory, Runtime};
 use spanwise_model::Evidence;
@@ -193,7 +194,7 @@ impl Attributor {
     pub fn bytes_read(&mut self, reader: Caller, connection: u64) {
         let Some(state) = self.processes.get_mut(&reader.process) else { return };
         if follows_turns(reader.task) {
-            state.turns.read(reader);
+            state.turns.read(reader, state.open.count());
         }
         let ProcessState { open, conduct, threads_shared, .. } = state;
         if !*threads_shared && is_threads(reader.task) {
@@ -205,28 +206,31 @@ impl Attributor {
     }
 
     /// What was read is the answer to a call that was made for this fragment's request, where
-    /// that is known, or some of it; in the task `maker` (0: not known).
+    /// that is known, or some of it, and all where it is `complete`; in the task `maker` (0: not
+    /// known).
     pub fn answer_read(
         &mut self,
         reader: Caller,
         call: u64,
         maker: u64,
         fragment: Option<ByOrder>,
+        complete: bool,
     ) {
         if let Some(state) = self.processes.get_mut(&reader.process) {
             let is_others = ![0, maker].contains(&reader.task) && maker != 0;
             if state.hands_streams_over && is_others && reader.parent_task != 0 {
                 state.lineage.reads_for_others(reader.parent_task);
             }
-            state.turns.read_for(reader, fragment.unwrap_or([turns::UNKNOWN; 2]), call);
+            let fragments = fragment.unwrap_or([turns::UNKNOWN; ORDERS]);
+            state.turns.read_for(reader, fragments, call, complete);
         }
     }
 
     /// Of what is known of a call by order, that which counts in the process, while so many
     /// requests are open.
     pub(crate) fn in_order(&self, process: u32, open: usize, made_for: ByOrder) -> u64 {
-        let order = self.processes.get(&process).map_or(0, |state| state.turns.order(open));
-        made_for[order]
+        let turns = self.processes.get(&process).map(|state| &state.turns);
+        turns.map_or(made_for[0], |turns| turns.in_order(open, made_for))
     }
 
     /// Whether what a process does when it has read something may tell of its calls.
@@ -432,7 +436,7 @@ impl Attribution for Attributor {
         };
         let fragment = self.random.random::<u64>() & !STRAND;
         state.background.passed(state.open.count(), reader.time_nano);
-        state.turns.read_for(reader, [fragment; 2], 0);
+        state.turns.read_for(reader, [fragment; ORDERS], 0, true);
         let line = match Line::of(&reader) {
             // Until it is handed over, nobody makes calls for it.
             Line::Task(_) if stream != 0 && state.hands_streams_over => Line::None,
@@ -614,16 +618,35 @@ impl Attribution for Attributor {
         Some(state.turns.causes(caller).map(|found| found.filter(is_of_it).unwrap_or(new)))
     }
 
-    fn answer_awaited(&mut self, sender: Caller, connection: u64, fragment: Fragment) {
+    fn answer_awaited(
+        &mut self,
+        sender: Caller,
+        connection: u64,
+        fragment: Fragment,
+        turn: Option<ByOrder>,
+    ) {
         let Some(state) = self.processes.get_mut(&sender.process) else { return };
         if follows_turns(sender.task) {
-            state.turns.called(sender);
+            let made_for = match fragment {
+                Fragment::Within { fragment, .. } => [fragment; ORDERS],
+                _ => turn.unwrap_or([turns::UNKNOWN; ORDERS]),
+            };
+            state.turns.called(sender, made_for);
         }
         if !state.threads_shared && is_threads(sender.task) {
             let serves = state.open.on_line(Line::Thread(sender.thread)).len() == 1;
             let nobodys = fragment == Fragment::None;
             state.conduct.called(sender, connection, serves, state.open.count(), nobodys);
             self.awaited.insert(connection, sender.process);
+        }
+    }
+
+    fn answer_begun(&mut self, writer: Caller, exchange: u64) {
+        let Some(state) = self.processes.get_mut(&writer.process) else { return };
+        if follows_turns(writer.task)
+            && let Some(fragment) = state.open.get(exchange).map(|open| open.fragment)
+        {
+            state.turns.answer_begun(writer, fragment, state.open.count());
         }
     }
 

@@ -158,7 +158,10 @@ impl<E> PendingCalls<E> {
         let turn = exchange.made_for().is_some() && attributor.has_turns(sender.process);
         let makers = if is_makers { attributor.makers(sender) } else { Vec::new() };
         let is_hopeless = makers.is_empty() && !turn;
-        (!is_hopeless && self.is_worth_it(sender.process)).then_some(PossibleClaims {
+        let trust = attributor.trust_in_turns(sender.process, attributor.open(sender.process));
+        // Of batches it is known only later.
+        let is_told = turn && matches!(trust, Trust::Sure(_));
+        (!is_hopeless && (is_told || self.is_worth_it(sender.process))).then_some(PossibleClaims {
             makers,
             turn,
             request: None,

@@ -13,9 +13,11 @@ use std::collections::VecDeque;
 
 use ahash::{AHashMap, AHashSet};
 use smallvec::SmallVec;
-use spanwise_capture_protocols::attribution::{ByOrder, Caller};
+use spanwise_capture_protocols::attribution::{ByOrder, Caller, ORDERS as KNOWN_ORDERS};
 
+use super::batches::Batches;
 use super::is_strand;
+use super::share::Share;
 
 /// Threads of a process whose turns are remembered, those of more are not: loops are few.
 const MAX_THREADS: usize = 256;
@@ -64,6 +66,8 @@ enum Order {
 }
 
 const ORDERS: [Order; 2] = [Order::Last, Order::First];
+/// The place of the third, where calls are written together: see `batches.rs`.
+const BATCHED: usize = ORDERS.len();
 
 /// A request, or the answer to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +76,13 @@ struct Cause {
     fragments: ByOrder,
     /// The number of the call; 0: it is a request.
     call: u64,
+}
+
+impl Cause {
+    /// Whether it is of the same request as what has these, by the orders of turns.
+    fn is_of(&self, fragments: ByOrder) -> bool {
+        self.fragments[..BATCHED] == fragments[..BATCHED]
+    }
 }
 
 #[derive(Debug)]
@@ -100,6 +111,8 @@ struct Thread {
 struct Answers {
     all: f32,
     right: [f32; ORDERS.len()],
+    /// What was seen of batches.
+    batched: Share,
 }
 
 impl Answers {
@@ -114,20 +127,26 @@ impl Answers {
         }
     }
 
-    /// The order in which more were right, by its place.
+    /// The order in which more were right, by its place; that of batches where both fail.
     fn order(&self) -> usize {
         let [last, first] = self.right;
-        usize::from(first > last)
+        let batched = &self.batched;
+        let holds = batched.total() >= LEAST_ANSWERS && batched.right() >= LEAST_SHARE;
+        let fails = self.all < LEAST_ANSWERS || last.max(first) / self.all < LEAST_SHARE;
+        if holds && fails { BATCHED } else { usize::from(first > last) }
     }
 
     fn trust(&self) -> Trust {
-        let right = self.right[0].max(self.right[1]);
-        if self.all < LEAST_ANSWERS {
+        let (right, all) = match self.right.get(self.order()) {
+            Some(right) => (*right, self.all),
+            None => (self.batched.total() - self.batched.wrong(), self.batched.total()),
+        };
+        if all < LEAST_ANSWERS {
             Trust::Unknown
-        } else if right / self.all < LEAST_SHARE {
+        } else if right / all < LEAST_SHARE {
             Trust::None
         } else {
-            Trust::Sure((right / (self.all + DOUBT)).min(MOST_SURE))
+            Trust::Sure((right / (all + DOUBT)).min(MOST_SURE))
         }
     }
 }
@@ -140,6 +159,7 @@ pub(crate) struct Turns {
     answers: [Answers; LOADS],
     /// What stands for a fragment and has led to an answer.
     led: AHashSet<u64>,
+    batches: Batches,
 }
 
 /// Where so many open requests are counted.
@@ -187,15 +207,18 @@ impl Thread {
     fn did(&mut self, at: usize, fragment: Option<u64>) {
         self.left = self.left.saturating_sub(1);
         let Some(turn) = self.turns.get_mut(at) else { return };
-        let known = fragment
-            .and_then(|known| turn.causes.iter().position(|one| one.fragments.contains(&known)));
+        let known = fragment.and_then(|known| {
+            turn.causes.iter().position(|one| one.fragments[..BATCHED].contains(&known))
+        });
         turn.done = known.map_or(turn.done + 1, |at| at + 1).min(turn.causes.len());
     }
 }
 
 impl Turns {
-    /// The thread has read something, of which it is not known yet what it belongs to.
-    pub(crate) fn read(&mut self, reader: Caller) {
+    /// The thread has read something, of which it is not known yet what it belongs to, while so
+    /// many requests were open.
+    pub(crate) fn read(&mut self, reader: Caller, open: usize) {
+        self.batches.read(reader, &mut self.answers[load(open)].batched);
         let full = self.by_thread.len() >= MAX_THREADS;
         if full && !self.by_thread.contains_key(&reader.thread) {
             return;
@@ -213,27 +236,43 @@ impl Turns {
 
     /// What the thread has read is of this fragment: its request, or the answer to one
     /// of its calls, which has this number.
-    pub(crate) fn read_for(&mut self, reader: Caller, fragments: ByOrder, call: u64) {
+    pub(crate) fn read_for(
+        &mut self,
+        reader: Caller,
+        fragments: ByOrder,
+        call: u64,
+        complete: bool,
+    ) {
+        if complete {
+            self.batches.read_for(reader, fragments[BATCHED]);
+        }
         let Some(thread) = self.by_thread.get_mut(&reader.thread) else { return };
         // It may have read other things since, where bytes had to wait for their place.
         let mut turns = thread.turns.iter_mut().rev();
         if let Some(turn) = turns.find(|turn| turn.read_nano == reader.time_nano)
             && turn.causes.len() < MAX_CAUSES
-            && (fragments.contains(&UNKNOWN)
-                || turn.causes.iter().all(|cause| cause.fragments != fragments))
+            && (fragments[..BATCHED].contains(&UNKNOWN)
+                || turn.causes.iter().all(|cause| !cause.is_of(fragments)))
         {
             turn.causes.push(Cause { fragments, call });
             thread.left += 1;
         }
     }
 
-    /// Something was written that is not an answer.
-    pub(crate) fn called(&mut self, sender: Caller) {
+    /// A call was written, made for this.
+    pub(crate) fn called(&mut self, sender: Caller, made_for: ByOrder) {
+        self.batches.called(sender, made_for[BATCHED]);
         if let Some(thread) = self.by_thread.get_mut(&sender.thread)
             && let Some(at) = thread.turn(sender)
         {
             thread.did(at, None);
         }
+    }
+
+    /// The first bytes of an answer are written, while so many requests are open.
+    pub(crate) fn answer_begun(&mut self, writer: Caller, fragment: u64, open: usize) {
+        let seen = (open > 1).then_some(&mut self.answers[load(open)].batched);
+        self.batches.answered(writer, fragment, seen);
     }
 
     /// A thread has written the first bytes of the answer to this fragment's request, while so
@@ -261,7 +300,8 @@ impl Turns {
         };
         let causes = ORDERS.map(|order| thread.cause(at, order));
         let by_order = thread.causes(at);
-        if let Some(strand) = by_order[answers.order()].filter(|found| is_strand(*found)) {
+        let likeliest = by_order.get(answers.order()).copied().flatten();
+        if let Some(strand) = likeliest.filter(|found| is_strand(*found)) {
             // What comes after it is another's.
             if self.led.len() >= MAX_LED {
                 self.led.clear();
@@ -273,16 +313,20 @@ impl Turns {
         }
         // Of several that were read at once, one that both orders take for this request's, if
         // there is any.
+        // With this answer counted.
         let (order, read) = (answers.order(), &thread.turns[at].causes);
-        let own = read.iter().find(|cause| cause.fragments == [fragment; 2]).copied();
+        let is_own = |cause: &&Cause| cause.is_of([fragment; KNOWN_ORDERS]);
+        let own = read.iter().find(is_own).copied();
         let is_alone = alone && read.len() == 1;
         let likely = match answers.trust() {
+            // Where it is in a batch, that says it.
+            _ if order == BATCHED => None,
             Trust::Sure(_) => causes[order],
             Trust::Unknown => causes[order].filter(|_| is_alone),
             // Neither order holds: only what was read just before may have led to it.
             Trust::None => read.first().copied().filter(|_| is_alone),
         };
-        let led = own.or(likely);
+        let led = own.filter(|_| order != BATCHED).or(likely);
         thread.did(at, Some(fragment));
         led.map(|cause| cause.call).filter(|call| *call != 0)
     }
@@ -303,21 +347,26 @@ impl Turns {
         is_strand(strand) && !self.led.contains(&strand)
     }
 
-    /// The order that counts while so many requests are open, by its place.
-    pub(crate) fn order(&self, open: usize) -> usize {
-        self.answers_at(open).order()
+    /// Of what is known of a call by order, that which counts while so many requests are open.
+    pub(crate) fn in_order(&self, open: usize, made_for: ByOrder) -> u64 {
+        match self.answers_at(open).order() {
+            BATCHED => self.batches.resolved(made_for[BATCHED]),
+            order => made_for[order],
+        }
     }
 
-    /// For which fragment's request a thread makes a call, by each order.
-    pub(crate) fn causes(&self, sender: Caller) -> [Option<u64>; ORDERS.len()] {
+    /// For which fragment's request a thread makes a call, by each order; in batches, that is
+    /// known later.
+    pub(crate) fn causes(&self, sender: Caller) -> [Option<u64>; KNOWN_ORDERS] {
         let thread = self.by_thread.get(&sender.thread);
         let found = thread.and_then(|thread| Some(thread.causes(thread.turn(sender)?)));
-        found.unwrap_or_default()
+        let [last, first] = found.unwrap_or_default();
+        [last, first, None]
     }
 
     /// The same by the order that counts, if turns can be trusted.
     pub(crate) fn made_for(&self, sender: Caller, open: usize) -> Option<u64> {
-        self.causes(sender)[self.order(open)]
+        self.causes(sender)[self.answers_at(open).order()]
     }
 }
 
@@ -347,8 +396,8 @@ mod tests {
 
     /// Something of a fragment is read.
     fn read(turns: &mut Turns, reader: Caller, fragment: u64) {
-        turns.read(reader);
-        turns.read_for(reader, [fragment; 2], 0);
+        turns.read(reader, OPEN);
+        turns.read_for(reader, [fragment; KNOWN_ORDERS], 0, true);
     }
 
     /// A loop that has answered so many requests, each in its turn.
@@ -384,7 +433,7 @@ mod tests {
     fn what_is_read_of_no_request_ends_it_too() {
         let mut turns = proven(30);
         read(&mut turns, at(100, 5), 1);
-        turns.read(at(120, 5));
+        turns.read(at(120, 5), OPEN);
         assert_eq!(made_for(&turns, at(130, 5)), None);
     }
 
@@ -392,17 +441,17 @@ mod tests {
     fn what_comes_in_one_read_is_gone_on_with_in_turn() {
         let mut turns = proven(30);
         read(&mut turns, at(100, 5), 1);
-        turns.read_for(at(100, 5), [1; 2], 0);
-        turns.read_for(at(100, 5), [2; 2], 0);
-        turns.read_for(at(100, 5), [3; 2], 0);
+        turns.read_for(at(100, 5), [1; KNOWN_ORDERS], 0, true);
+        turns.read_for(at(100, 5), [2; KNOWN_ORDERS], 0, true);
+        turns.read_for(at(100, 5), [3; KNOWN_ORDERS], 0, true);
         let who = |turns: &Turns| made_for(turns, at(110, 5)).map(|(fragment, _)| fragment);
         assert_eq!(who(&turns), Some(1));
-        turns.called(at(105, 5));
+        turns.called(at(105, 5), [UNKNOWN; KNOWN_ORDERS]);
         assert_eq!(who(&turns), Some(2));
         // Its answer: the third one is next.
         turns.answered(at(106, 5), 2, OPEN, true);
         assert_eq!(who(&turns), Some(3));
-        turns.called(at(107, 5));
+        turns.called(at(107, 5), [UNKNOWN; KNOWN_ORDERS]);
         assert_eq!(who(&turns), Some(3), "what it does besides");
         assert!(matches!(turns.trust(OPEN), Trust::Sure(_)), "several answers in one read");
     }
@@ -422,7 +471,7 @@ mod tests {
         read(&mut turns, at(10_000, 90), 71);
         read(&mut turns, at(10_001, 90), 72);
         assert_eq!(made_for(&turns, at(10_002, 90)).expect("believed").0, 71);
-        turns.called(at(10_002, 90));
+        turns.called(at(10_002, 90), [UNKNOWN; KNOWN_ORDERS]);
         assert_eq!(made_for(&turns, at(10_002, 90)).expect("believed").0, 72);
     }
 
@@ -440,8 +489,8 @@ mod tests {
         }
         assert_eq!(turns.trust(OPEN), Trust::None);
         for (time_nano, call) in [(1_000, 5), (1_001, 6)] {
-            turns.read(at(time_nano, 90));
-            turns.read_for(at(time_nano, 90), [UNKNOWN; 2], call);
+            turns.read(at(time_nano, 90), OPEN);
+            turns.read_for(at(time_nano, 90), [UNKNOWN; KNOWN_ORDERS], call, true);
         }
         assert_eq!(turns.answered(at(1_002, 90), 77, OPEN, true), Some(6));
     }
@@ -510,7 +559,7 @@ mod tests {
     fn memory_is_bounded() {
         let mut turns = proven(10_000);
         for thread in 0..10_000 {
-            turns.read(Caller { thread, ..at(1, 1) });
+            turns.read(Caller { thread, ..at(1, 1) }, OPEN);
         }
         assert_eq!(turns.by_thread.len(), MAX_THREADS);
         assert!(turns.by_thread.values().all(|thread| thread.turns.len() <= MAX_TURNS));

@@ -11,9 +11,12 @@ use crate::process::Process;
 /// Sort of calls whose operation is unknown.
 pub const NO_SORT: u64 = 0;
 
-/// One fragment for each order in which a program may process the requests it has read: the last
-/// one at once, or, after reading all, the first one first.
-pub type ByOrder = [u64; 2];
+/// Number of orders in which a program may process what it has read: the last one at once; after
+/// reading all, the first one first; or that, with all calls written together afterwards.
+pub const ORDERS: usize = 3;
+
+/// One fragment for each order.
+pub type ByOrder = [u64; ORDERS];
 
 /// Tracks the open server requests of processes and finds the request that a call was made for.
 pub trait Attribution {
@@ -54,8 +57,18 @@ pub trait Attribution {
     /// substitute for that fragment and for the one of whatever follows from the call.
     fn turn_of(&mut self, sender: Caller, opener: Option<Caller>) -> Option<ByOrder>;
 
-    /// A request that expects a response was sent, with the fragment it was made for, if known.
-    fn answer_awaited(&mut self, sender: Caller, connection: u64, fragment: Fragment);
+    /// A request that expects a response was sent, with the fragment it was made for, if known, or
+    /// what [`Self::turn_of`] said.
+    fn answer_awaited(
+        &mut self,
+        sender: Caller,
+        connection: u64,
+        fragment: Fragment,
+        turn: Option<ByOrder>,
+    );
+
+    /// The first byte of the response to a request was written.
+    fn answer_begun(&mut self, writer: Caller, exchange: u64);
 
     /// From here on, the end of the response can only be inferred from silence.
     fn weaken(&mut self, reader: Caller, exchange: u64);

@@ -256,9 +256,12 @@ impl Connection {
     fn tell_answers(&self, data: &Data<'_>, common: &mut Common) {
         let finished =
             common.finished.exchanges.iter().filter(|one| one.was_read_at(data.time_nano));
-        for exchange in finished.chain(self.exchanges.read_at(data.time_nano)) {
-            let maker = exchange.request_start.task;
-            common.attributor.answer_read(data.into(), exchange.id, maker, exchange.made_for());
+        let finished = finished.map(|exchange| (exchange, true));
+        let parts = self.exchanges.read_at(data.time_nano).map(|exchange| (exchange, false));
+        for (exchange, complete) in finished.chain(parts) {
+            let (id, maker) = (exchange.id, exchange.request_start.task);
+            let made_for = exchange.made_for();
+            common.attributor.answer_read(data.into(), id, maker, made_for, complete);
         }
     }
 

@@ -226,7 +226,7 @@ impl Socket {
         if !serving {
             let (id, made_for) = (exchange.id, exchange.made_for());
             let maker = exchange.request_start.task;
-            common.attributor.answer_read(start.into(), id, maker, made_for);
+            common.attributor.answer_read(start.into(), id, maker, made_for, true);
         }
         self.exchanges.begin_response(start);
         self.exchanges.response_reached(Mark { offset: u64::from(datagram.length), ..start });

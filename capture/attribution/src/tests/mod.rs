@@ -99,7 +99,7 @@ fn waits(attributor: &mut Attributor, thread: u32, connection: u64, reader: u32)
 
 fn called(attributor: &mut Attributor, thread: u32, connection: u64) -> Fragment {
     let fragment = attributor.request_sent(caller(thread), None);
-    attributor.answer_awaited(caller(thread), connection, fragment);
+    attributor.answer_awaited(caller(thread), connection, fragment, None);
     fragment
 }
 

@@ -320,7 +320,7 @@ fn the_calls_of_a_loop_belong_to_what_it_has_read() {
     assert_eq!(attributor.request_sent(at(103), None), turn(second));
     // The answer to the first one's call is read.
     attributor.bytes_read(at(104), 7);
-    attributor.answer_read(at(104), 7, 0, Some([first; 2]));
+    attributor.answer_read(at(104), 7, 0, Some([first; 3]), true);
     assert_eq!(attributor.request_sent(at(105), None), turn(first));
     // It connects in that turn, and writes when it has read something else.
     attributor.bytes_read(at(106), 8);

@@ -45,7 +45,7 @@ fn workers_call_for_who_gave_them_their_work_and_are_never_certain() {
     assert_eq!(call, given(third));
     // Who connects for it gives it the connection, and who reads from that the answer.
     attributor.task_given(PROCESS, 60, (89, 60), 2_000_000_009);
-    attributor.answer_read(goroutine(90, 89, 2_000_000_009), 1, 60, None);
+    attributor.answer_read(goroutine(90, 89, 2_000_000_009), 1, 60, None, true);
     attributor.task_given(PROCESS, 60, (90, 89), 2_000_000_010);
     attributor.task_given(PROCESS, 60, (91, 89), 2_000_000_010);
     let call = attributor.request_sent(goroutine(60, 50, 2_000_000_011), None);

@@ -61,6 +61,15 @@ impl Exchanges {
 }
 
 impl Conversation<'_> {
+    /// Records the first byte of the final response. Returns `false` if no request is open.
+    pub fn begin_response(&mut self, start: Mark) -> bool {
+        let begins = self.open.front().filter(|exchange| exchange.response_start.is_none());
+        if let Some(exchange) = begins.filter(|exchange| exchange.serving) {
+            self.attribution.answer_begun(start.into(), exchange.id);
+        }
+        self.exchanges.begin_response(start)
+    }
+
     /// Marks the newest exchange as lasting as long as the connection. What the process does in the
     /// meantime is not attributed to it.
     pub fn detach(&mut self) {

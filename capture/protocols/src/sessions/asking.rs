@@ -146,7 +146,7 @@ impl Conversation<'_> {
             _ => None,
         };
         if !serving && !request.silent && answer == Answered::Later {
-            self.attribution.answer_awaited(request_start.into(), self.connection, fragment);
+            self.attribution.answer_awaited(request_start.into(), self.connection, fragment, turn);
         }
         let first = self.fresh && !request.silent;
         self.fresh &= !first;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use spanwise_model::protocol;
 
 use super::{Answer, Request, Shared};
-use crate::attribution::{Attribution, ByOrder, Fragment, Handled};
+use crate::attribution::{Attribution, ByOrder, Fragment, Handled, ORDERS};
 use crate::bytes::Mark;
 use crate::process::Process;
 
@@ -125,7 +125,7 @@ impl Exchange {
     /// The fragment of the server request that this call was made for, as far as turns tell.
     pub const fn made_for(&self) -> Option<ByOrder> {
         match self.fragment {
-            Fragment::Within { fragment, .. } => Some([fragment; 2]),
+            Fragment::Within { fragment, .. } => Some([fragment; ORDERS]),
             _ => self.turn,
         }
     }
