@@ -34,6 +34,8 @@ const MAX_LED: usize = 4096;
 const LEAST_ANSWERS: f32 = 20.0;
 /// The share of them that must have been written in a turn of their request's.
 const LEAST_SHARE: f32 = 0.9;
+/// So much larger must the share of batches be where another order holds as well.
+const CLEARLY_MORE: f32 = 0.02;
 /// How sure a link is at most: a turn may be another's without any answer's being so.
 const MOST_SURE: f32 = 0.99;
 /// So many more answers are taken to have been written out of turn than were seen to be.
@@ -127,12 +129,16 @@ impl Answers {
         }
     }
 
-    /// The order in which more were right, by its place; that of batches where both fail.
+    /// The order in which more were right, by its place; that of batches where both fail, or are
+    /// wrong more often.
     fn order(&self) -> usize {
         let [last, first] = self.right;
         let batched = &self.batched;
         let holds = batched.total() >= LEAST_ANSWERS && batched.right() >= LEAST_SHARE;
-        let fails = self.all < LEAST_ANSWERS || last.max(first) / self.all < LEAST_SHARE;
+        let right = last.max(first) / self.all.max(1.0);
+        let fails = self.all < LEAST_ANSWERS
+            || right < LEAST_SHARE
+            || right + CLEARLY_MORE < batched.right();
         if holds && fails { BATCHED } else { usize::from(first > last) }
     }
 
