@@ -34,6 +34,8 @@ const MAX_LED: usize = 4096;
 const LEAST_ANSWERS: f32 = 20.0;
 /// The share of them that must have been written in a turn of their request's.
 const LEAST_SHARE: f32 = 0.9;
+/// The same of batches: where they do not apply it is near 0, and the share says how sure it is.
+const LEAST_BATCHED_SHARE: f32 = 0.8;
 /// So much larger must the share of batches be where another order holds as well.
 const CLEARLY_MORE: f32 = 0.02;
 /// How sure a link is at most: a turn may be another's without any answer's being so.
@@ -42,6 +44,12 @@ const MOST_SURE: f32 = 0.99;
 const DOUBT: f32 = 0.5;
 /// When so many answers were looked at, they count half: programs change their ways.
 const MANY_ANSWERS: f32 = 256.0;
+/// Calls that must have been looked at before one that nothing is left for is taken to be made
+/// for something else, as for a timer.
+const LEAST_CALLS: f32 = 50.0;
+/// The share of them that must have been the first for what was read: in programs that make several
+/// calls for one thing, it is smaller.
+const FIRST_SHARE: f32 = 0.9;
 /// Stands for a call's request that is not known: nobody's fragment, but once in 2^64 times.
 pub(crate) const UNKNOWN: u64 = 0;
 /// Numbers of open requests that are told apart, each four times the one before.
@@ -134,7 +142,7 @@ impl Answers {
     fn order(&self) -> usize {
         let [last, first] = self.right;
         let batched = &self.batched;
-        let holds = batched.total() >= LEAST_ANSWERS && batched.right() >= LEAST_SHARE;
+        let holds = batched.total() >= LEAST_ANSWERS && batched.right() >= LEAST_BATCHED_SHARE;
         let right = last.max(first) / self.all.max(1.0);
         let fails = self.all < LEAST_ANSWERS
             || right < LEAST_SHARE
@@ -143,13 +151,16 @@ impl Answers {
     }
 
     fn trust(&self) -> Trust {
-        let (right, all) = match self.right.get(self.order()) {
-            Some(right) => (*right, self.all),
-            None => (self.batched.total() - self.batched.wrong(), self.batched.total()),
+        let (right, all, least) = match self.right.get(self.order()) {
+            Some(right) => (*right, self.all, LEAST_SHARE),
+            None => {
+                let Self { batched, .. } = self;
+                (batched.total() - batched.wrong(), batched.total(), LEAST_BATCHED_SHARE)
+            }
         };
         if all < LEAST_ANSWERS {
             Trust::Unknown
-        } else if right / all < LEAST_SHARE {
+        } else if right / all < least {
             Trust::None
         } else {
             Trust::Sure((right / (all + DOUBT)).min(MOST_SURE))
@@ -166,6 +177,8 @@ pub(crate) struct Turns {
     /// What stands for a fragment and has led to an answer.
     led: AHashSet<u64>,
     batches: Batches,
+    /// Calls that were the first for what was read, and those for which nothing was left.
+    firsts: Share,
 }
 
 /// Where so many open requests are counted.
@@ -207,6 +220,11 @@ impl Thread {
             found[place] = cause.filter(|fragment| *fragment != UNKNOWN);
         }
         found
+    }
+
+    /// Whether something was done already for all that was read.
+    fn is_done(&self, at: usize) -> bool {
+        self.left == 0 && self.turns.get(at).is_some_and(|turn| turn.done >= turn.causes.len())
     }
 
     /// Something was done in this turn; for this fragment where that is known.
@@ -271,6 +289,9 @@ impl Turns {
         if let Some(thread) = self.by_thread.get_mut(&sender.thread)
             && let Some(at) = thread.turn(sender)
         {
+            if thread.turns.get(at).is_some_and(|turn| !turn.causes.is_empty()) {
+                self.firsts.count(!thread.is_done(at));
+            }
             thread.did(at, None);
         }
     }
@@ -365,7 +386,11 @@ impl Turns {
     /// known later.
     pub(crate) fn causes(&self, sender: Caller) -> [Option<u64>; KNOWN_ORDERS] {
         let thread = self.by_thread.get(&sender.thread);
-        let found = thread.and_then(|thread| Some(thread.causes(thread.turn(sender)?)));
+        let does_one = self.firsts.total() >= LEAST_CALLS && self.firsts.right() >= FIRST_SHARE;
+        let found = thread.and_then(|thread| {
+            let at = thread.turn(sender)?;
+            (!does_one || !thread.is_done(at)).then(|| thread.causes(at))
+        });
         let [last, first] = found.unwrap_or_default();
         [last, first, None]
     }
@@ -499,6 +524,23 @@ mod tests {
             turns.read_for(at(time_nano, 90), [UNKNOWN; KNOWN_ORDERS], call, true);
         }
         assert_eq!(turns.answered(at(1_002, 90), 77, OPEN, true), Some(6));
+    }
+
+    /// As a timer's, where each thing that is read leads to one call or answer.
+    #[test]
+    fn a_call_for_which_nothing_is_left_is_made_for_something_else() {
+        let [mut one, mut several] = [proven(30), proven(30)];
+        for round in 100..160 {
+            for turns in [&mut one, &mut several] {
+                read(turns, at(round, 5), round);
+                turns.called(at(round, 5), [UNKNOWN; KNOWN_ORDERS]);
+            }
+            several.called(at(round, 5), [UNKNOWN; KNOWN_ORDERS]);
+        }
+        assert_eq!(made_for(&one, at(159, 5)), None);
+        assert_eq!(made_for(&several, at(159, 5)).expect("one more of its").0, 159);
+        read(&mut one, at(160, 5), 160);
+        assert_eq!(made_for(&one, at(160, 5)).expect("its first").0, 160);
     }
 
     #[test]
