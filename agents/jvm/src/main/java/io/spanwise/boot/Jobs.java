@@ -10,6 +10,12 @@ public final class Jobs {
       return names(type, "run");
     }
   };
+  private static final ClassValue<String[]> OF_QUARTZ = new ClassValue<String[]>() {
+    @Override
+    protected String[] computeValue(Class<?> type) {
+      return names(type, "execute");
+    }
+  };
   /** Of Spring's tasks. */
   private static final Attached<String[]> METHODS = new Attached<>();
 
@@ -38,6 +44,38 @@ public final class Jobs {
   /** Begins a run of a task, on behalf of nobody. */
   public static Span begin(Runnable task) {
     return Hooks.jobs ? begin(TASKS.get(task.getClass())) : null;
+  }
+
+  /** Begins a run of a job of Quartz. */
+  public static Span begin(Class<?> job) {
+    return Hooks.jobs ? begin(OF_QUARTZ.get(job)) : null;
+  }
+
+  /** Somebody objects to the run that this thread has begun. */
+  public static void doesNotRun() {
+    Span span = running();
+    if (span != null) {
+      Lane.mine().pop(span);
+    }
+  }
+
+  /**
+   * The run of this thread has failed. Quartz hands the cause on in exceptions of its own, one in
+   * another.
+   */
+  public static void failed(Throwable thrown) {
+    Span span = running();
+    if (span != null) {
+      Throwable cause = thrown;
+      while (cause.getCause() != null && cause.getClass().getName().startsWith("org.quartz.")) {
+        cause = cause.getCause();
+      }
+      Messages.fail(span, cause.getClass().getName());
+    }
+  }
+
+  private static Span running() {
+    return Trace.on && Hooks.jobs ? Lane.mine().innermost(Span.INTERNAL) : null;
   }
 
   /** Begins a run of a method that a framework calls. */

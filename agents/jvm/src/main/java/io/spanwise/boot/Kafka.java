@@ -2,6 +2,7 @@ package io.spanwise.boot;
 
 import java.nio.charset.StandardCharsets;
 import java.util.AbstractList;
+import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
@@ -127,14 +128,19 @@ public final class Kafka {
     return text.length() == before ? peer : text.toString();
   }
 
-  private static String header(Object record) {
+  /** Those headers of a record that tell of its producer; the last one of a name counts. */
+  private static Map<String, String> headers(Object record) {
     Object headers = HEADERS.get(record);
-    String found = null;
+    Map<String, String> found = null;
     if (headers instanceof Iterable) {
       for (Object header : (Iterable<?>) headers) {
-        if (Messages.HEADER.equals(HEADER_KEY.get(header))) {
+        Object name = HEADER_KEY.get(header);
+        if (name instanceof String && Propagation.isRead((String) name)) {
           Object value = HEADER_VALUE.get(header);
-          found = value instanceof byte[] ? new String((byte[]) value, StandardCharsets.ISO_8859_1) : null;
+          if (value instanceof byte[]) {
+            found = found == null ? new HashMap<>(4) : found;
+            found.put((String) name, new String((byte[]) value, StandardCharsets.ISO_8859_1));
+          }
         }
       }
     }
@@ -191,7 +197,7 @@ public final class Kafka {
         return;
       }
       String place = withKey(withPlace(peer, record), KEY.get(record));
-      span = Messages.process("process", (String) topic, place, header(record));
+      span = Messages.process("process", (String) topic, place, headers(record));
       if (span != null) {
         id = span.id;
         CURRENT.set(this);

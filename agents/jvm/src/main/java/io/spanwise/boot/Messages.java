@@ -4,14 +4,13 @@ import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import java.util.Map;
 
 /**
  * Spans of messages, whatever their system. What is known of one message follows its peer as a
  * query: {@code kafka://host:9092?partition=3&offset=17&key=x}.
  */
 public final class Messages {
-  /** The header of a message that names its producer's span. */
-  public static final String HEADER = "traceparent";
   private static final int LONGEST_KEY = 128;
 
   private Messages() {}
@@ -20,16 +19,22 @@ public final class Messages {
    * Begins to work on a message. The producer's span is the parent if the message names it, else
    * whatever this thread does.
    */
-  public static Span process(String name, String target, String peer, String traceparent) {
+  public static Span process(String name, String target, String peer, Map<String, ?> headers) {
     if (!Hooks.messaging) {
       return null;
     }
-    if (traceparent == null) {
-      return Trace.send(Span.CONSUMER, name, target, peer);
+    Span producer = Propagation.producer(headers);
+    if (producer == null || producer.parent == 0) {
+      Span span = Trace.send(Span.CONSUMER, name, target, peer);
+      if (span != null && producer != null) {
+        span.baggage = producer.baggage;
+      }
+      return span;
     }
-    Span span = Trace.receive(Span.CONSUMER, name, target, traceparent);
+    Span span = Trace.receive(Span.CONSUMER, name, target, null);
     if (span != null) {
       span.peer = peer;
+      span.isBelow(producer);
     }
     return span;
   }
@@ -52,7 +57,7 @@ public final class Messages {
   }
 
   /** A receiver has asked for a message. One that finds nothing, on behalf of nobody, is no span. */
-  public static void received(Span span, boolean isMessage, String traceparent, Throwable thrown) {
+  public static void received(Span span, boolean isMessage, Map<String, ?> headers, Throwable thrown) {
     if (span == null) {
       return;
     }
@@ -61,8 +66,9 @@ public final class Messages {
         Lane.mine().pop(span);
         return;
       }
-      if (traceparent != null) {
-        W3c.read(traceparent, span);
+      Span producer = Propagation.producer(headers);
+      if (producer != null && producer.parent != 0) {
+        span.isBelow(producer);
       }
     }
     Trace.end(span, thrown);
@@ -160,14 +166,14 @@ public final class Messages {
 
   /** The program's receiver of one message, with a span around the call that hands it over. */
   public static <T> T delivery(
-      Class<T> type, T receiver, String method, String target, String peer, String traceparent) {
+      Class<T> type, T receiver, String method, String target, String peer, Map<String, ?> headers) {
     if (!Trace.on || !Hooks.messaging || receiver == null) {
       return receiver;
     }
     return type.cast(Proxy.newProxyInstance(
         type.getClassLoader(),
         new Class<?>[] {type},
-        new Delivery(receiver, method, target, peer, traceparent)));
+        new Delivery(receiver, method, target, peer, headers)));
   }
 
   private static final class Delivery implements InvocationHandler {
@@ -175,14 +181,14 @@ public final class Messages {
     private final String method;
     private final String target;
     private final String peer;
-    private final String traceparent;
+    private final Map<String, ?> headers;
 
-    private Delivery(Object receiver, String method, String target, String peer, String traceparent) {
+    private Delivery(Object receiver, String method, String target, String peer, Map<String, ?> headers) {
       this.receiver = receiver;
       this.method = method;
       this.target = target;
       this.peer = peer;
-      this.traceparent = traceparent;
+      this.headers = headers;
     }
 
     @Override
@@ -193,7 +199,7 @@ public final class Messages {
       Span span = null;
       try {
         if (called.getName().equals(method)) {
-          span = process("process", target, peer, traceparent);
+          span = process("process", target, peer, headers);
         }
       } catch (Throwable failure) {
         Log.failed(failure);

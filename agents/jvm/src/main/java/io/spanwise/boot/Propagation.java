@@ -2,11 +2,12 @@ package io.spanwise.boot;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 
 /**
  * The headers by which programs tell one another of a trace: {@code traceparent}, B3 (one header or
- * several) and {@code baggage}. The setting {@code propagation} chooses those that are read and
- * written.
+ * several), {@link Compact ours} and {@code baggage}. The setting {@code propagation} chooses those
+ * that are read and written.
  */
 public final class Propagation {
   static final String DEFAULT = "tracecontext,baggage";
@@ -21,12 +22,19 @@ public final class Propagation {
   private static final String B3_SPAN = "X-B3-SpanId";
   private static final String B3_SAMPLED = "X-B3-Sampled";
   private static final String B3_FLAGS = "X-B3-Flags";
+  private static final String COMPACT = "spanwise";
+  private static final String[] ONLY_BAGGAGE = {BAGGAGE};
+  private static final String[] NOTHING = {};
 
   static volatile boolean w3c = true;
+  /** Traces that begin here have ids that the compact header can shorten. */
+  private static volatile boolean isCompact;
   /** Headers that are written. Never changed in place. */
   private static volatile String[] written = {TRACEPARENT, BAGGAGE};
   /** Headers that are read, apart from {@code traceparent}. */
-  private static volatile String[] read = {BAGGAGE};
+  private static volatile String[] read = {BAGGAGE, COMPACT};
+  /** Headers that are read although the parent is known. Never changed in place. */
+  private static volatile String[] readBesides = ONLY_BAGGAGE;
 
   private Propagation() {}
 
@@ -35,11 +43,17 @@ public final class Propagation {
     List<String> writes = new ArrayList<>();
     List<String> reads = new ArrayList<>();
     boolean traceparent = false;
+    boolean compact = false;
+    boolean baggage = false;
     for (String each : setting.trim().split("[ ,+]+")) {
       switch (each) {
         case "tracecontext":
           traceparent = true;
           writes.add(TRACEPARENT);
+          break;
+        case "compact":
+          compact = true;
+          writes.add(COMPACT);
           break;
         case "b3":
           writes.add(B3);
@@ -56,15 +70,22 @@ public final class Propagation {
           reads.add(B3_FLAGS);
           break;
         case "baggage":
+          baggage = true;
           writes.add(BAGGAGE);
           reads.add(BAGGAGE);
           break;
         case "none":
           break;
         default:
-          Log.say("propagation is of tracecontext, b3, b3multi and baggage, or none; not " + each);
+          Log.say("propagation is of tracecontext, compact, b3, b3multi and baggage, or none; not " + each);
       }
     }
+    // Whoever reads traceparent understands our own callers, too, so that they can change first.
+    if (compact || traceparent) {
+      reads.add(COMPACT);
+    }
+    isCompact = compact;
+    readBesides = baggage ? ONLY_BAGGAGE : NOTHING;
     written = writes.toArray(new String[0]);
     read = reads.toArray(new String[0]);
     w3c = traceparent;
@@ -75,9 +96,56 @@ public final class Propagation {
     return written;
   }
 
-  /** The headers to read after {@link Trace#receive}, each with {@link #read}. */
-  public static String[] read() {
-    return read;
+  /** The headers to read after {@link Trace#receive}, each with {@link #read(String, Span, String)}. */
+  public static String[] read(Span span) {
+    return span != null && span.parent != 0 ? readBesides : read;
+  }
+
+  /**
+   * Whether a header takes the place of one that the request has. Ids do: they may be those of a
+   * request that a proxy passes on. Baggage of the program's own stays.
+   */
+  public static boolean replaces(String header) {
+    return !BAGGAGE.equals(header);
+  }
+
+  /** Whose work a message is, as its headers say. Null if they do not. */
+  static Span producer(Map<String, ?> headers) {
+    if (headers == null || headers.isEmpty()) {
+      return null;
+    }
+    Span producer = new Span();
+    String traceparent = text(headers.get(TRACEPARENT));
+    if (traceparent != null && w3c) {
+      W3c.read(traceparent, producer);
+    }
+    for (String header : read(producer)) {
+      read(header, producer, text(headers.get(header)));
+    }
+    return producer.parent == 0 && producer.baggage == null ? null : producer;
+  }
+
+  /** RabbitMQ has a type of its own for texts. */
+  private static String text(Object value) {
+    return value == null ? null : value.toString();
+  }
+
+  /** The high half of the id of a trace that begins here. */
+  static long high(Lane lane, long low) {
+    return isCompact ? Compact.high(low) : lane.nextId();
+  }
+
+  /** Whether a header may be one of those that {@link #producer} wants. */
+  static boolean isRead(String header) {
+    if (TRACEPARENT.equals(header)) {
+      return true;
+    }
+    for (String each : read) {
+      if (each.equals(header)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** The value of a header for the called side; null if it is not to be written. */
@@ -87,6 +155,8 @@ public final class Propagation {
         return Trace.traceparent(span);
       case BAGGAGE:
         return span.baggage;
+      case COMPACT:
+        return Compact.write(span);
       case B3:
         return trace(span) + "-" + W3c.hex(span.id) + (span.sampled ? "-1" : "-0");
       case B3_TRACE:
@@ -113,6 +183,11 @@ public final class Propagation {
     switch (header) {
       case BAGGAGE:
         span.baggage = bounded(value);
+        return;
+      case COMPACT:
+        if (span.parent == 0) {
+          Compact.read(value, span);
+        }
         return;
       case B3:
         if (span.parent == 0) {

@@ -1,7 +1,6 @@
 package io.spanwise.boot;
 
 import java.net.InetAddress;
-import java.util.Map;
 
 /** What is known of RabbitMQ's connections and messages. */
 public final class Rabbit {
@@ -34,11 +33,5 @@ public final class Rabbit {
       }
     }
     return key == null || key.isEmpty() ? peer : peer + "?routing_key=" + key;
-  }
-
-  /** The producer's header; a text of the protocol's own type. */
-  public static String header(Map<String, Object> headers) {
-    Object value = headers == null ? null : headers.get(Messages.HEADER);
-    return value == null ? null : value.toString();
   }
 }

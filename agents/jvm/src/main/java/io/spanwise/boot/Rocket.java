@@ -2,6 +2,7 @@ package io.spanwise.boot;
 
 import java.net.InetSocketAddress;
 import java.net.SocketAddress;
+import java.util.Map;
 
 /** What is known of RocketMQ's messages. */
 public final class Rocket {
@@ -36,8 +37,8 @@ public final class Rocket {
   }
 
   /** Begins to work on messages. A span that this thread's last messages left open is ended. */
-  public static void process(String topic, String peer, String traceparent) {
+  public static void process(String topic, String peer, Map<String, String> properties) {
     Messages.processed(null);
-    Messages.process("process", topic, peer, traceparent);
+    Messages.process("process", topic, peer, properties);
   }
 }

@@ -61,6 +61,15 @@ public final class Span {
     other.depth = -1;
   }
 
+  /** A message's producer is the parent, and tells what to pass on. */
+  void isBelow(Span producer) {
+    traceHigh = producer.traceHigh;
+    traceLow = producer.traceLow;
+    parent = producer.parent;
+    sampled = producer.sampled;
+    baggage = producer.baggage;
+  }
+
   /** Sets what is known only later, such as the route of a request. */
   public void target(String later) {
     target = later;

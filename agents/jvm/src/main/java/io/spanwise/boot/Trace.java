@@ -32,8 +32,8 @@ public final class Trace {
       return null;
     }
     if (traceparent == null || !Propagation.w3c || !W3c.read(traceparent, span)) {
-      span.traceHigh = lane.nextId();
       span.traceLow = lane.nextId();
+      span.traceHigh = Propagation.high(lane, span.traceLow);
       span.parent = 0;
       span.sampled = true;
     }
@@ -62,8 +62,8 @@ public final class Trace {
       span.baggage = outer.baggage;
       span.server = outer.server;
     } else {
-      span.traceHigh = lane.nextId();
       span.traceLow = lane.nextId();
+      span.traceHigh = Propagation.high(lane, span.traceLow);
       span.parent = 0;
       span.sampled = true;
     }

@@ -31,7 +31,8 @@ public final class UrlConnections {
       try {
         for (String header : Propagation.written()) {
           String value = Propagation.value(header, span);
-          if (value != null && connection.getRequestProperty(header) == null) {
+          if (value != null
+              && (Propagation.replaces(header) || connection.getRequestProperty(header) == null)) {
             connection.setRequestProperty(header, value);
           }
         }

@@ -56,6 +56,12 @@ final class Table {
           namedOneOf("org.glassfish.jersey.servlet.ServletContainer"),
           named("service").and(both),
           advice));
+      // Outside of all filters. Without any, the servlet comes first.
+      all.add(new Hook(
+          "servlet: Undertow?",
+          named("io.undertow.servlet.handlers.FilterHandler$FilterChainImpl"),
+          named("doFilter").and(both),
+          advice));
       all.add(new Hook(
           "servlet: Tomcat?",
           named("org.apache.catalina.core.StandardEngineValve"),
@@ -105,6 +111,7 @@ final class Table {
     all.add(new Hook("jobs: Spring",
         named("org.springframework.scheduling.support.ScheduledMethodRunnable"),
         named("run").and(takesArguments(0)), "SpringJobAdvice"));
+    quartz(all);
     logs(all);
     EventLoopTable.add(all);
     RpcTable.add(all);
@@ -160,6 +167,15 @@ final class Table {
     all.add(new Hook("cache: Lettuce", named("io.lettuce.core.protocol.DefaultEndpoint"),
         named("write").and(takesArgument(0, named("io.lettuce.core.protocol.RedisCommand"))),
         "LettuceWriteAdvice"));
+  }
+
+  private static void quartz(List<Hook> all) {
+    ElementMatcher<TypeDescription> run = named("org.quartz.core.JobRunShell");
+    all.add(new Hook("jobs: Quartz", run, named("run").and(takesArguments(0)), "QuartzRunAdvice"));
+    all.add(new Hook("jobs: Quartz", run,
+        named("notifyListenersBeginning").and(takesArguments(1)), "QuartzVetoAdvice"));
+    all.add(new Hook("jobs: Quartz", run,
+        named("notifyJobListenersComplete").and(takesArguments(2)), "QuartzFailAdvice"));
   }
 
   private static void logs(List<Hook> all) {

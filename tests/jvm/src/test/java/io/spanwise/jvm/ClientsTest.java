@@ -7,6 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -23,6 +27,8 @@ import org.junit.jupiter.api.Test;
 
 /** Libraries that send requests. The build runs it with their oldest and newest versions. */
 class ClientsTest {
+  /** What a proxy passes on, or another library has written further out. */
+  private static final String STALE = "00-463ac35c9f6413ad48485a3953bb6124-a2fb4a1d1a96d312-01";
   private static HttpServer server;
   private static String at;
 
@@ -87,13 +93,13 @@ class ClientsTest {
   void okHttp() throws Exception {
     OkHttpClient client = new OkHttpClient();
     check("ok", url -> {
-      try (Response response = client.newCall(new Request.Builder().url(url).build()).execute()) {
+      try (Response response = client.newCall(new Request.Builder().url(url).header("traceparent", STALE).build()).execute()) {
         return response.body().string();
       }
     });
     check("ok-later", url -> {
       CompletableFuture<String> body = new CompletableFuture<>();
-      client.newCall(new Request.Builder().url(url).build()).enqueue(new Callback() {
+      client.newCall(new Request.Builder().url(url).header("traceparent", STALE).build()).enqueue(new Callback() {
         @Override
         public void onFailure(Call call, IOException failure) {
           body.completeExceptionally(failure);
@@ -116,7 +122,9 @@ class ClientsTest {
   void apache4() throws Exception {
     try (var client = org.apache.http.impl.client.HttpClients.createDefault()) {
       check("apache4", url -> {
-        try (var response = client.execute(new HttpGet(url))) {
+        HttpGet request = new HttpGet(url);
+        request.setHeader("traceparent", STALE);
+        try (var response = client.execute(request)) {
           return EntityUtils.toString(response.getEntity());
         }
       });
@@ -126,9 +134,28 @@ class ClientsTest {
   @Test
   void apache5() throws Exception {
     try (var client = org.apache.hc.client5.http.impl.classic.HttpClients.createDefault()) {
-      check("apache5", url -> client.execute(
-          new org.apache.hc.client5.http.classic.methods.HttpGet(url),
-          response -> org.apache.hc.core5.http.io.entity.EntityUtils.toString(response.getEntity())));
+      check("apache5", url -> {
+        var request = new org.apache.hc.client5.http.classic.methods.HttpGet(url);
+        request.setHeader("traceparent", STALE);
+        return client.execute(request, response ->
+            org.apache.hc.core5.http.io.entity.EntityUtils.toString(response.getEntity()));
+      });
     }
+  }
+
+  /** Those of the JDK follow redirects inside of one request. */
+  @Test
+  void headersOfTheJdksClientsAreReplaced() throws Exception {
+    URI first = URI.create(at + "/java-http");
+    String body = HttpClient.newHttpClient().send(
+        HttpRequest.newBuilder(first).header("traceparent", STALE).header("own", "kept").build(),
+        HttpResponse.BodyHandlers.ofString()).body();
+    var span = client("/java-http");
+    assertEquals(String.format("[00-%s-%016x-01]", span.trace(), span.id()), body);
+    var connection = URI.create(at + "/url-connection").toURL().openConnection();
+    connection.setRequestProperty("traceparent", STALE);
+    body = new String(connection.getInputStream().readAllBytes());
+    span = client("/url-connection");
+    assertEquals(String.format("[00-%s-%016x-01]", span.trace(), span.id()), body);
   }
 }

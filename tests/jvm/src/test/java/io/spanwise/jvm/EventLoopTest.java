@@ -59,7 +59,8 @@ class EventLoopTest {
       HttpClient.create(ConnectionProvider.builder("few").maxConnections(16).pendingAcquireMaxCount(-1).build());
   private static final WebClient WEB = WebClient.create();
   /** What all requests wait for, which belongs to none of them. */
-  private static final Mono<String> SHARED = Mono.delay(Duration.ofMillis(5)).map(String::valueOf).share();
+  private static final Mono<String> SHARED =
+      Mono.delay(Duration.ofMillis(5)).map(String::valueOf).flux().share().next();
 
   private static Mono<String> get(String url) {
     return WEB.get().uri(URI.create(url)).retrieve().bodyToMono(String.class);

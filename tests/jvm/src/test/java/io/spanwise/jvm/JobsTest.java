@@ -12,6 +12,17 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
+import org.quartz.Job;
+import org.quartz.JobBuilder;
+import org.quartz.JobExecutionContext;
+import org.quartz.JobExecutionException;
+import org.quartz.Scheduler;
+import org.quartz.SchedulerException;
+import org.quartz.SimpleScheduleBuilder;
+import org.quartz.Trigger;
+import org.quartz.TriggerBuilder;
+import org.quartz.impl.StdSchedulerFactory;
+import org.quartz.listeners.TriggerListenerSupport;
 import org.springframework.context.annotation.AnnotationConfigApplicationContext;
 import org.springframework.scheduling.annotation.Scheduled;
 import org.springframework.scheduling.annotation.ScheduledAnnotationBeanPostProcessor;
@@ -146,5 +157,81 @@ class JobsTest {
     // Nothing of Spring itself.
     assertTrue(Receiver.ONE.all().stream()
         .noneMatch(span -> String.valueOf(span.target()).startsWith("org.springframework.")));
+  }
+
+  /** Quartz makes its jobs by itself. */
+  public static class Invoices implements Job {
+    static final CountDownLatch RUNS = new CountDownLatch(2);
+
+    @Override
+    public void execute(JobExecutionContext context) {
+      Servers.call(web + "/invoices");
+      RUNS.countDown();
+    }
+  }
+
+  public static class Breaks implements Job {
+    @Override
+    public void execute(JobExecutionContext context) throws JobExecutionException {
+      throw new IllegalStateException("expected");
+    }
+  }
+
+  public static class Vetoed implements Job {
+    @Override
+    public void execute(JobExecutionContext context) {
+      throw new AssertionError("it must not run");
+    }
+  }
+
+  private static void repeat(Scheduler scheduler, Class<? extends Job> job, int times) throws SchedulerException {
+    scheduler.scheduleJob(
+        JobBuilder.newJob(job).withIdentity(job.getSimpleName()).build(),
+        TriggerBuilder.newTrigger().withIdentity("of " + job.getSimpleName()).startNow()
+            .withSchedule(SimpleScheduleBuilder.simpleSchedule()
+                .withIntervalInMilliseconds(50).withRepeatCount(times - 1))
+            .build());
+  }
+
+  @Test
+  void quartzsJobs() throws Exception {
+    var properties = new java.util.Properties();
+    properties.setProperty("org.quartz.scheduler.instanceName", "tested");
+    properties.setProperty("org.quartz.scheduler.skipUpdateCheck", "true");
+    properties.setProperty("org.quartz.threadPool.class", "org.quartz.simpl.SimpleThreadPool");
+    properties.setProperty("org.quartz.threadPool.threadCount", "2");
+    Scheduler scheduler = new StdSchedulerFactory(properties).getScheduler();
+    CountDownLatch vetoes = new CountDownLatch(1);
+    scheduler.getListenerManager().addTriggerListener(new TriggerListenerSupport() {
+      @Override
+      public String getName() {
+        return "objects";
+      }
+
+      @Override
+      public boolean vetoJobExecution(Trigger trigger, JobExecutionContext context) {
+        boolean is = context.getJobDetail().getJobClass() == Vetoed.class;
+        if (is) {
+          vetoes.countDown();
+        }
+        return is;
+      }
+    });
+    scheduler.start();
+    try {
+      repeat(scheduler, Vetoed.class, 1);
+      repeat(scheduler, Breaks.class, 1);
+      assertTrue(vetoes.await(10, TimeUnit.SECONDS));
+      repeat(scheduler, Invoices.class, 2);
+      assertTrue(Invoices.RUNS.await(10, TimeUnit.SECONDS));
+      check("JobsTest$Invoices.execute", "io.spanwise.jvm.JobsTest$Invoices.execute", "/invoices");
+      var broken = job("JobsTest$Breaks.execute");
+      assertTrue(broken.failed());
+      assertEquals("java.lang.IllegalStateException", broken.error());
+      assertEquals(0, Receiver.ONE.all().stream()
+          .filter(span -> String.valueOf(span.name()).startsWith("JobsTest$Vetoed")).count());
+    } finally {
+      scheduler.shutdown(true);
+    }
   }
 }

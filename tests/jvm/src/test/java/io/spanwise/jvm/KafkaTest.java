@@ -11,6 +11,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -215,5 +216,61 @@ class KafkaTest {
     var span = Receiver.ONE.await(each -> each.component() == 4 && "refused".equals(each.target()));
     assertTrue(span.failed());
     assertEquals("org.apache.kafka.common.errors.RecordTooLargeException", span.error());
+  }
+
+  private static Map<String, String> headers(ConsumerRecord<String, String> record) {
+    Map<String, String> all = new HashMap<>();
+    for (Header header : record.headers()) {
+      assertNull(all.put(header.key(), new String(header.value())), "two headers");
+    }
+    return all;
+  }
+
+  private static ConsumerRecord<String, String> one(KafkaConsumer<String, String> consumer) throws Exception {
+    for (int round = 0; round < 60; round++) {
+      for (ConsumerRecord<String, String> record : poll(consumer)) {
+        return record;
+      }
+    }
+    throw new AssertionError("no record");
+  }
+
+  @Test
+  void b3AndBaggageGoFromRecordToRecord() throws Exception {
+    try (Headers none = new Headers("b3multi+baggage");
+        var first = consumer("b3-first");
+        var second = consumer("b3-second")) {
+      var record = new ProducerRecord<>("b3-first", "key", "value");
+      record.headers().add("baggage", Headers.BAGGAGE.getBytes()).add("own", "kept".getBytes());
+      producer.send(record);
+      // The loop is left, so what follows belongs to the record.
+      var taken = headers(one(first));
+      Headers.checkB3(sent("b3-first", 0), taken);
+      assertEquals("kept", taken.get("own"));
+      producer.send(new ProducerRecord<>("b3-second", "key", "value"));
+      poll(first);
+      var passedOn = headers(one(second));
+      poll(second);
+      var sent = sent("b3-second", 0);
+      Headers.checkB3(sent, passedOn);
+      assertEquals(processed("b3-first", 0).id(), sent.parent());
+      assertEquals(sent("b3-first", 0).id(), processed("b3-first", 0).parent());
+      assertEquals(sent.id(), processed("b3-second", 0).parent());
+      assertEquals(sent("b3-first", 0).trace(), processed("b3-second", 0).trace());
+    }
+  }
+
+  @Test
+  void ourOwnHeaderIsShort() throws Exception {
+    try (Headers none = new Headers("compact"); var consumer = consumer("compact")) {
+      producer.send(new ProducerRecord<>("compact", "key", "value"));
+      var headers = headers(one(consumer));
+      poll(consumer);
+      assertEquals(23, headers.get("spanwise").length());
+      assertEquals(1, headers.size());
+      var sent = sent("compact", 0);
+      assertEquals(sent.id(), processed("compact", 0).parent());
+      assertEquals(sent.trace(), processed("compact", 0).trace());
+    }
   }
 }

@@ -97,4 +97,48 @@ class PropagationTest {
     assertEquals("a=b", sent.get("baggage"));
     assertFalse(sent.containsKey("b3") || sent.containsKey("x-b3-traceid"), sent::toString);
   }
+
+  /** Our header's form of an id. */
+  private static String compact(String hex) {
+    byte[] bytes = new byte[9];
+    System.arraycopy(java.util.HexFormat.of().parseHex(hex), 0, bytes, 1, 8);
+    // 72 bits are 12 digits, of which an id has the last 11.
+    return java.util.Base64.getUrlEncoder().encodeToString(bytes).substring(1);
+  }
+
+  @Test
+  void ourOwnHeader() throws Exception {
+    // A trace that began elsewhere has all of its id there.
+    var sent = passedOn("compact", "spanwise", "1" + compact(SPAN) + compact(LOW) + compact(HIGH));
+    assertEquals(34, sent.get("spanwise").length());
+    assertTrue(sent.get("spanwise").startsWith("1"), sent::toString);
+    assertTrue(sent.get("spanwise").endsWith(compact(LOW) + compact(HIGH)), sent::toString);
+    assertFalse(sent.containsKey("traceparent") || sent.containsKey("baggage"), sent::toString);
+    var server = Receiver.ONE.await(span -> span.component() == 1
+        && span.trace().equals(HIGH + LOW) && span.parent() == Long.parseUnsignedLong(SPAN, 16));
+    assertEquals("/order", server.target());
+  }
+
+  @Test
+  void ourOwnHeaderIsShortAndRefusesWhatItIsNot() throws Exception {
+    for (String wrong : new String[] {
+        "1", "2" + compact(SPAN) + compact(LOW), "1" + compact(SPAN) + "=" + compact(LOW).substring(1),
+        "1z" + compact(SPAN).substring(1) + compact(LOW), "1" + compact("0".repeat(16)) + compact(LOW)}) {
+      var sent = passedOn("compact", "spanwise", wrong);
+      assertEquals(23, sent.get("spanwise").length());
+      assertFalse(sent.get("spanwise").endsWith(compact(LOW)), wrong);
+    }
+  }
+
+  @Test
+  void othersWithTheDefaultUnderstandIt() throws Exception {
+    var sent = passedOn("", "spanwise", "0" + compact(SPAN) + compact(LOW));
+    assertTrue(sent.get("traceparent").matches("00-[0-9a-f]{16}" + LOW + "-[0-9a-f]{16}-00"), sent::toString);
+    assertFalse(sent.containsKey("spanwise"), sent::toString);
+    // What others write is preferred, and still understood by those who write ours.
+    sent = passedOn("tracecontext+compact", "traceparent", "00-" + HIGH + LOW + "-" + SPAN + "-01",
+        "spanwise", "0" + compact(SPAN) + compact(SPAN));
+    assertTrue(sent.get("traceparent").startsWith("00-" + HIGH + LOW), sent::toString);
+    assertTrue(sent.get("spanwise").endsWith(compact(LOW) + compact(HIGH)), sent::toString);
+  }
 }

@@ -10,8 +10,10 @@ import com.rabbitmq.client.Connection;
 import com.rabbitmq.client.ConnectionFactory;
 import com.rabbitmq.client.DefaultConsumer;
 import com.rabbitmq.client.Envelope;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ArrayBlockingQueue;
@@ -126,7 +128,77 @@ class RabbitTest {
     assertEquals(publish.id(), receive.parent());
     assertEquals(peer, receive.peer());
     // Those that found nothing are no spans.
-    assertEquals(1, Receiver.ONE.all().stream().filter(span -> "receive".equals(span.name())).count());
+    assertEquals(1, Receiver.ONE.all().stream().filter(span -> "receive".equals(span.name()) && "asked".equals(span.target())).count());
     channel.close();
+  }
+
+  private static Map<String, String> texts(Map<String, Object> headers) {
+    Map<String, String> all = new HashMap<>();
+    headers.forEach((name, value) -> all.put(name, value.toString()));
+    return all;
+  }
+
+  @Test
+  void b3AndBaggageGoFromMessageToMessage() throws Exception {
+    try (Headers none = new Headers("b3multi+baggage")) {
+      Channel channel = connection.createChannel();
+      channel.queueDeclare("b3-first", false, false, false, null);
+      channel.queueDeclare("b3-second", false, false, false, null);
+      BlockingQueue<Map<String, String>> headers = new ArrayBlockingQueue<>(10);
+      channel.basicConsume("b3-first", true, new DefaultConsumer(channel) {
+        @Override
+        public void handleDelivery(
+            String tag, Envelope envelope, AMQP.BasicProperties properties, byte[] body) throws IOException {
+          headers.add(texts(properties.getHeaders()));
+          getChannel().basicPublish("", "b3-second", null, body);
+        }
+      });
+      Map<String, Object> own = Map.of("baggage", Headers.BAGGAGE, "own", "kept");
+      channel.basicPublish("", "b3-first", new AMQP.BasicProperties.Builder().headers(own).build(), new byte[1]);
+      var first = headers.poll(20, TimeUnit.SECONDS);
+      assertNotNull(first);
+      assertEquals("kept", first.get("own"));
+      Headers.checkB3(span(4, "publish", "b3-first"), first);
+      var second = channel.basicGet("b3-second", true);
+      for (int round = 0; round < 100 && second == null; round++) {
+        Thread.sleep(50);
+        second = channel.basicGet("b3-second", true);
+      }
+      assertNotNull(second);
+      var passedOn = span(4, "publish", "b3-second");
+      Headers.checkB3(passedOn, texts(second.getProps().getHeaders()));
+      var process = span(5, "process", "b3-first");
+      assertEquals(span(4, "publish", "b3-first").id(), process.parent());
+      assertEquals(process.id(), passedOn.parent());
+      var receive = span(5, "receive", "b3-second");
+      assertEquals(passedOn.id(), receive.parent());
+      assertEquals(process.trace(), receive.trace());
+      channel.close();
+    }
+  }
+
+  @Test
+  void ourOwnHeaderIsShort() throws Exception {
+    try (Headers none = new Headers("compact")) {
+      Channel channel = connection.createChannel();
+      channel.queueDeclare("compact", false, false, false, null);
+      BlockingQueue<Map<String, String>> headers = new ArrayBlockingQueue<>(10);
+      channel.basicConsume("compact", true, new DefaultConsumer(channel) {
+        @Override
+        public void handleDelivery(
+            String tag, Envelope envelope, AMQP.BasicProperties properties, byte[] body) {
+          headers.add(texts(properties.getHeaders()));
+        }
+      });
+      channel.basicPublish("", "compact", null, new byte[1]);
+      var taken = headers.poll(20, TimeUnit.SECONDS);
+      assertNotNull(taken);
+      assertEquals(23, taken.get("spanwise").length());
+      assertEquals(1, taken.size());
+      var publish = span(4, "publish", "compact");
+      assertEquals(publish.id(), span(5, "process", "compact").parent());
+      assertEquals(publish.trace(), span(5, "process", "compact").trace());
+      channel.close();
+    }
   }
 }

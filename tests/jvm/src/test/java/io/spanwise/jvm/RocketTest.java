@@ -197,4 +197,66 @@ class RocketTest {
     check("ordered", "ordered", take(taken).getUserProperty("traceparent"));
     consumer.shutdown();
   }
+
+  @Test
+  void b3AndBaggageGoFromMessageToMessage() throws Exception {
+    BlockingQueue<MessageExt> first = new LinkedBlockingQueue<>();
+    BlockingQueue<MessageExt> second = new LinkedBlockingQueue<>();
+    var consumer = consumer("b3-first");
+    var other = consumer("b3-second");
+    try (Headers none = new Headers("b3multi+baggage")) {
+      consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+        try {
+          producer.send(message("b3-second", "second"));
+        } catch (Exception failure) {
+          throw new IllegalStateException(failure);
+        }
+        Servers.call(web + "/rocket-first");
+        first.addAll(messages);
+        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+      });
+      consumer.start();
+      other.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+        second.addAll(messages);
+        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+      });
+      other.start();
+      Message own = message("b3-first", "first");
+      own.putUserProperty("baggage", Headers.BAGGAGE);
+      producer.send(own);
+      Headers.checkB3(span(4, "b3-first", "first"), take(first).getProperties());
+      var passedOn = span(4, "b3-second", "second");
+      Headers.checkB3(passedOn, take(second).getProperties());
+      var process = span(5, "b3-first", "first");
+      assertEquals(span(4, "b3-first", "first").id(), process.parent());
+      assertEquals(process.id(), passedOn.parent());
+      assertEquals(passedOn.id(), span(5, "b3-second", "second").parent());
+      assertEquals(process.trace(), span(5, "b3-second", "second").trace());
+    } finally {
+      consumer.shutdown();
+      other.shutdown();
+    }
+  }
+
+  @Test
+  void ourOwnHeaderIsShort() throws Exception {
+    BlockingQueue<MessageExt> taken = new LinkedBlockingQueue<>();
+    var consumer = consumer("compact");
+    try (Headers none = new Headers("compact")) {
+      consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+        taken.addAll(messages);
+        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+      });
+      consumer.start();
+      producer.send(message("compact", "short"));
+      var message = take(taken);
+      assertEquals(23, message.getUserProperty("spanwise").length());
+      assertEquals(null, message.getUserProperty("traceparent"));
+      var sent = span(4, "compact", "short");
+      assertEquals(sent.id(), span(5, "compact", "short").parent());
+      assertEquals(sent.trace(), span(5, "compact", "short").trace());
+    } finally {
+      consumer.shutdown();
+    }
+  }
 }

@@ -134,7 +134,9 @@ class RouteTest {
     var parameters = Map.of(
         "javax.ws.rs.Application", application,
         "jakarta.ws.rs.Application", application,
-        "resteasy.servlet.mapping.prefix", "/api");
+        "resteasy.servlet.mapping.prefix", "/api",
+        // What other libraries of these tests bring is of the other generation.
+        "jersey.config.disableAutoDiscovery", "true");
     try (Servlets servlets = new Servlets(servlet, context, "/api/*", parameters)) {
       assertEquals(200, ask(servlets.at + context + "/api/items/1/parts/2"));
       assertEquals(context + "/api/items/{id}/parts/{part}", route(context + "/api/items/1/parts/2"));

@@ -27,7 +27,7 @@ public final class Apache4Advice {
     if (span != null) {
       for (String header : Propagation.written()) {
         String value = Propagation.value(header, span);
-        if (value != null && !request.containsHeader(header)) {
+        if (value != null && (Propagation.replaces(header) || !request.containsHeader(header))) {
           request.setHeader(header, value);
         }
       }

@@ -28,10 +28,9 @@ public final class Apache5Advice {
             : request.getAuthority().getHostName() + (request.getAuthority().getPort() < 0
                 ? "" : ":" + request.getAuthority().getPort()));
     if (span != null) {
-      // The program's own object, which may be sent again: its headers are of the last request.
       for (String header : Propagation.written()) {
         String value = Propagation.value(header, span);
-        if (value != null) {
+        if (value != null && (Propagation.replaces(header) || !request.containsHeader(header))) {
           request.setHeader(header, value);
         }
       }

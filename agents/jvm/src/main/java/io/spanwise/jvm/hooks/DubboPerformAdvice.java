@@ -25,7 +25,7 @@ public final class DubboPerformAdvice {
         ((Invoker<?>) invoker).getInterface().getName() + "/" + call.getMethodName(),
         call.getAttachment("traceparent"));
     if (span != null) {
-      for (String header : Propagation.read()) {
+      for (String header : Propagation.read(span)) {
         Propagation.read(header, span, call.getAttachment(header));
       }
     }

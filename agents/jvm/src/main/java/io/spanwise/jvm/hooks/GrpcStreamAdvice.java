@@ -22,7 +22,7 @@ public final class GrpcStreamAdvice {
     if (span == null) {
       return Work.NONE;
     }
-    for (String header : Propagation.read()) {
+    for (String header : Propagation.read(span)) {
       Propagation.read(
           header, span, headers.get(Metadata.Key.of(header, Metadata.ASCII_STRING_MARSHALLER)));
     }

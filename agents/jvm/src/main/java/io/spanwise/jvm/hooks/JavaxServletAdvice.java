@@ -36,7 +36,7 @@ public final class JavaxServletAdvice {
         Span.HTTP_SERVER, request.getMethod(), request.getRequestURI(), request.getHeader("traceparent"));
     if (span != null) {
       span.clientPort(request.getRemotePort());
-      for (String header : Propagation.read()) {
+      for (String header : Propagation.read(span)) {
         Propagation.read(header, span, request.getHeader(header));
       }
     }

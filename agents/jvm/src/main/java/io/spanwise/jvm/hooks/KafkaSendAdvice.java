@@ -3,6 +3,7 @@ package io.spanwise.jvm.hooks;
 import io.spanwise.boot.Hooks;
 import io.spanwise.boot.Kafka;
 import io.spanwise.boot.Messages;
+import io.spanwise.boot.Propagation;
 import io.spanwise.boot.Span;
 import io.spanwise.boot.Trace;
 import java.nio.charset.StandardCharsets;
@@ -26,16 +27,31 @@ public final class KafkaSendAdvice {
     if (span == null) {
       return null;
     }
-    byte[] header = Trace.traceparent(span).getBytes(StandardCharsets.ISO_8859_1);
+    String[] headers = Propagation.written();
+    byte[][] values = new byte[headers.length][];
+    for (int at = 0; at < headers.length; at++) {
+      String value = Propagation.value(headers[at], span);
+      if (value != null && (Propagation.replaces(headers[at]) || record.headers().lastHeader(headers[at]) == null)) {
+        values[at] = value.getBytes(StandardCharsets.ISO_8859_1);
+      }
+    }
     Messages.Sent sent = Messages.Sent.of(span, record.key());
     callback = sent.callback(Callback.class, callback);
     try {
-      record.headers().remove(Messages.HEADER).add(Messages.HEADER, header);
+      for (int at = 0; at < headers.length; at++) {
+        if (values[at] != null) {
+          record.headers().remove(headers[at]).add(headers[at], values[at]);
+        }
+      }
     } catch (IllegalStateException sentBefore) {
       // Its headers cannot be changed any more, so another record is sent.
       record = new ProducerRecord<>(
           record.topic(), record.partition(), record.timestamp(), record.key(), record.value(), record.headers());
-      record.headers().remove(Messages.HEADER).add(Messages.HEADER, header);
+      for (int at = 0; at < headers.length; at++) {
+        if (values[at] != null) {
+          record.headers().remove(headers[at]).add(headers[at], values[at]);
+        }
+      }
     }
     return sent;
   }

@@ -36,7 +36,7 @@ public final class NettyDecodeAdvice {
           Span span = connection.receives(
               request.method().name(), request.uri(), request.headers().get("traceparent"));
           if (span != null) {
-            for (String header : Propagation.read()) {
+            for (String header : Propagation.read(span)) {
               Propagation.read(header, span, request.headers().get(header));
             }
           }

@@ -28,7 +28,7 @@ public final class NettyEncodeAdvice {
         if (span != null) {
           for (String header : Propagation.written()) {
             String value = Propagation.value(header, span);
-            if (value != null && !request.headers().contains(header)) {
+            if (value != null && (Propagation.replaces(header) || !request.headers().contains(header))) {
               request.headers().set(header, value);
             }
           }

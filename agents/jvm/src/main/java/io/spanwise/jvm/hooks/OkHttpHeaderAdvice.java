@@ -19,7 +19,8 @@ public final class OkHttpHeaderAdvice {
     Request.Builder other = null;
     for (String header : Propagation.written()) {
       String value = Propagation.value(header, span);
-      if (value != null && request.header(header) == null) {
+      String now = request.header(header);
+      if (value != null && (now == null || Propagation.replaces(header) && !value.equals(now))) {
         if (other == null) {
           other = request.newBuilder();
         }

@@ -28,6 +28,6 @@ public final class RabbitDeliverAdvice {
         "handleDelivery",
         Rabbit.destination(envelope.getExchange(), envelope.getRoutingKey()),
         Rabbit.peer(channel.getConnection(), envelope.getRoutingKey()),
-        properties == null ? null : Rabbit.header(properties.getHeaders()));
+        properties == null ? null : properties.getHeaders());
   }
 }

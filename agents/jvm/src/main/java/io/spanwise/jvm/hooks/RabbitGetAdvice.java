@@ -7,6 +7,7 @@ import io.spanwise.boot.Messages;
 import io.spanwise.boot.Rabbit;
 import io.spanwise.boot.Span;
 import io.spanwise.boot.Trace;
+import java.util.Map;
 import net.bytebuddy.asm.Advice;
 
 /** A program asks RabbitMQ for one message. */
@@ -25,9 +26,8 @@ public final class RabbitGetAdvice {
       @Advice.Enter Span span,
       @Advice.Return GetResponse response,
       @Advice.Thrown Throwable thrown) {
-    String header = response == null || response.getProps() == null
-        ? null
-        : Rabbit.header(response.getProps().getHeaders());
-    Messages.received(span, response != null, header, thrown);
+    Map<String, Object> headers =
+        response == null || response.getProps() == null ? null : response.getProps().getHeaders();
+    Messages.received(span, response != null, headers, thrown);
   }
 }

@@ -3,7 +3,7 @@ package io.spanwise.jvm.hooks;
 import com.rabbitmq.client.AMQP;
 import com.rabbitmq.client.Channel;
 import io.spanwise.boot.Hooks;
-import io.spanwise.boot.Messages;
+import io.spanwise.boot.Propagation;
 import io.spanwise.boot.Rabbit;
 import io.spanwise.boot.Span;
 import io.spanwise.boot.Trace;
@@ -33,7 +33,12 @@ public final class RabbitPublishAdvice {
       if (properties != null && properties.getHeaders() != null) {
         headers.putAll(properties.getHeaders());
       }
-      headers.put(Messages.HEADER, Trace.traceparent(span));
+      for (String header : Propagation.written()) {
+        String value = Propagation.value(header, span);
+        if (value != null && (Propagation.replaces(header) || !headers.containsKey(header))) {
+          headers.put(header, value);
+        }
+      }
       properties = other.headers(headers).build();
     }
     return span;

@@ -1,9 +1,9 @@
 package io.spanwise.jvm.hooks;
 
 import io.spanwise.boot.Hooks;
-import io.spanwise.boot.Messages;
 import io.spanwise.boot.Rocket;
 import java.util.List;
+import java.util.Map;
 import net.bytebuddy.asm.Advice;
 import org.apache.rocketmq.client.hook.ConsumeMessageContext;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -21,13 +21,13 @@ public final class RocketBeforeAdvice {
     MessageExt first = messages.get(0);
     String peer = Rocket.peer(first.getStoreHost(), first.getQueueId(), context.getConsumerGroup());
     // Several have several producers, of which none is the parent.
-    String header = null;
+    Map<String, String> properties = null;
     if (messages.size() == 1) {
-      header = first.getUserProperty(Messages.HEADER);
+      properties = first.getProperties();
       peer = Rocket.withKeys(Rocket.withMessage(peer, first.getQueueOffset(), first.getMsgId()), first.getKeys());
     } else {
       peer = Rocket.withCount(peer, messages.size());
     }
-    Rocket.process(first.getTopic(), peer, header);
+    Rocket.process(first.getTopic(), peer, properties);
   }
 }

@@ -2,6 +2,7 @@ package io.spanwise.jvm.hooks;
 
 import io.spanwise.boot.Hooks;
 import io.spanwise.boot.Messages;
+import io.spanwise.boot.Propagation;
 import io.spanwise.boot.Rocket;
 import io.spanwise.boot.Span;
 import io.spanwise.boot.Trace;
@@ -34,7 +35,12 @@ public final class RocketSendAdvice {
     if (span == null) {
       return null;
     }
-    message.putUserProperty(Messages.HEADER, Trace.traceparent(span));
+    for (String header : Propagation.written()) {
+      String value = Propagation.value(header, span);
+      if (value != null && (Propagation.replaces(header) || message.getUserProperty(header) == null)) {
+        message.putUserProperty(header, value);
+      }
+    }
     if (mode == CommunicationMode.ASYNC && callback != null) {
       sent = Messages.Sent.of(span, message.getKeys());
       callback = sent.callback(SendCallback.class, callback);

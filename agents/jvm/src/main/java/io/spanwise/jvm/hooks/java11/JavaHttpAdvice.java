@@ -25,7 +25,7 @@ public final class JavaHttpAdvice {
     }
     Span span = Trace.send(
         Span.HTTP_CLIENT, request.method(), request.uri().getPath(), request.uri().getRawAuthority());
-    if (span == null || request.headers().firstValue("traceparent").isPresent()) {
+    if (span == null) {
       return span;
     }
     HttpRequest.Builder other = HttpRequest.newBuilder(request.uri());
@@ -52,8 +52,9 @@ public final class JavaHttpAdvice {
     }
     for (String header : Propagation.written()) {
       String value = Propagation.value(header, span);
-      if (value != null && !request.headers().firstValue(header).isPresent()) {
-        other.header(header, value);
+      if (value != null
+          && (Propagation.replaces(header) || !request.headers().firstValue(header).isPresent())) {
+        other.setHeader(header, value);
       }
     }
     request = other.build();
