@@ -9,7 +9,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
            CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test dev lint bench setup web build package java-helper plugin-example unit e2e browser walkthroughs attack clients surfaces openapi tempo prometheus matrix grammar fuzz test-properties test-kill test-native test-restarts test-kernels test-cluster test-lttng demo-native test-jvm \
+.PHONY: help demo test dev lint bench setup web build package java-helper plugin-example unit e2e browser walkthroughs attack clients surfaces openapi tempo prometheus matrix grammar fuzz test-properties test-kill test-native test-restarts test-kernels test-cluster test-lttng demo-native test-jvm petclinic soak-jvm \
         bench-capture bench-spans bench-assemble bench-assembly bench-decode bench-tags bench-red bench-query bench-causes bench-store bench-store-grow bench-browse bench-native bench-nginx bench-soak bench-analysis bench-chains bench-web \
         bench-accuracy bench-end-to-end clean bench-overhead bench-jvm
 
@@ -51,9 +51,21 @@ target/jvm-servers/rocketmq/stamp: tests/jvm/rocketmq/pom.xml
 JVM_SERVERS := target/jvm-servers/kafka/stamp target/jvm-servers/rocketmq/stamp
 JVM_QUEUES := KafkaTest,RabbitTest,RocketTest,RedisTest,JobsTest,LogsTest
 
-test-jvm: setup $(HELPER) $(JVM_SERVERS) ## Run the JVM agent with real libraries and servers (Debian: rabbitmq-server), and with Spanwise if SPANWISE is a program
+test-jvm: setup $(HELPER) $(JVM_SERVERS) ## Run the JVM agent with real libraries and servers, and with Spanwise if SPANWISE is a program
+	@SPANWISE_SETUP=jvm scripts/setup.sh
 	SPANWISE=$(if $(SPANWISE),$(abspath $(SPANWISE))) mvn -q -B -f tests/jvm/pom.xml test
 	mvn -q -B -f tests/jvm/pom.xml test -Poldest -Dtest=ClientsTest,$(JVM_QUEUES)
+
+# An hour: make soak-jvm SOAK_SECONDS=3600
+SOAK_SECONDS ?= 900
+soak-jvm: setup $(HELPER) ## The JVM agent attached and detached 100 times under load: no failed request, nothing left behind
+	@SPANWISE_SETUP=jvm scripts/setup.sh
+	mvn -q -B -f tests/jvm/pom.xml test -Dtest=SoakTest -Dsoak.seconds=$(SOAK_SECONDS)
+
+petclinic: build ## Spring Petclinic's microservices under the JVM agent (PETCLINIC=checkout of spring-petclinic-microservices)
+	@SPANWISE_SETUP=jvm scripts/setup.sh
+	@test -n '$(PETCLINIC)' || { echo 'PETCLINIC is missing: name a checkout of github.com/spring-petclinic/spring-petclinic-microservices' >&2; exit 1; }
+	python3 tests/jvm/petclinic/petclinic.py --spanwise $(BINARY) $(PETCLINIC)
 
 build: setup web $(HELPER) ## Build the program
 	$(CARGO) build --release --locked -p spanwise

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The purpose: `all` (the default), `cluster` for the tests of a ClickHouse cluster, `kernels` for
-# virtual machines, `lttng` for its traces, `native` for programs in C, `prometheus` for a scraper, `faults`, `soak`, `accuracy` and `end-to-end` for benchmarks,
+# virtual machines, `jvm` for the tests of its agent, `lttng` for its traces, `native` for programs in C, `prometheus` for a scraper, `faults`, `soak`, `accuracy` and `end-to-end` for benchmarks,
 # anything else for building only.
 for=${SPANWISE_SETUP:-all}
 stamp=target/.setup-$for-done
@@ -56,6 +56,14 @@ if [ "$for" = native ]; then
     needs+=(
         cmake:cmake
         /usr/include/zmq.h:libzmq3-dev
+    )
+fi
+if [ "$for" = jvm ]; then
+    needs+=(
+        javac:default-jdk-headless
+        mvn:maven
+        redis-server:redis-server
+        /usr/lib/rabbitmq/bin/rabbitmq-server:rabbitmq-server
     )
 fi
 if [ "$for" = lttng ]; then

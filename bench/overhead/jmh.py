@@ -27,6 +27,9 @@ PERCENTILES = (0.0, 50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 99.9999, 100.0)
 # Exporters send at the end of a JVM; the server counts them soon after.
 SETTLE_SECONDS = 0.3
 
+# Of `--quick`: all scenarios, with the ways whose code differs most.
+QUICK = {"tracer": ["none", "otel-sdk", "brave", "spanwise"], "rounds": 1, "warm_cpu_seconds": 0.1, "warmup": 0, "iterations": 1, "seconds": 0.3}
+
 
 def flags(parser):
     group = parser.add_argument_group("jmh")

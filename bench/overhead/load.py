@@ -28,6 +28,8 @@ AT_ONCE = 32
 CONNECTIONS = 16
 # Exporters of spans send within this time.
 FLUSH_SECONDS = 6
+# Of `--quick`. `warm` is a flag of the topologies, which this suite shares.
+QUICK = {"load_way": ["none", "spanwise", "micrometer"], "step_seconds": 1, "pairs": 1, "sampling_requests": 200, "warm": 100}
 
 
 def flags(parser):

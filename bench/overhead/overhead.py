@@ -34,7 +34,13 @@ def main():
                         help="for results and pictures; default: bench/results and docs/images")
     for suite in SUITES.values():
         suite.flags(parser)
+    parser.add_argument("--quick", action="store_true",
+                        help="the least of everything, to see that a suite runs; its figures mean nothing")
     options = parser.parse_args()
+    if options.quick:
+        # What is given beside it still counts.
+        parser.set_defaults(**SUITES[options.suite].QUICK)
+        options = parser.parse_args()
     if not JAR.exists():
         fail("bench/overhead/java is not built; run mvn -q -B package there")
     if not options.spanwise.exists():

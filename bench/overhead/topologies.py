@@ -15,6 +15,8 @@ from services import TOPOLOGIES, WAYS, Fleet, missing, title
 
 # A percentage of the traces, and of requests at once.
 SAMPLED, CONCURRENCY = (0, 10, 50, 100), (20, 200, 1000)
+# Of `--quick`. The zero-code agent needs rights that not every host gives.
+QUICK = {"way": ["none", "micrometer", "spanwise"], "sampled": [100], "concurrency": [20], "requests": 100, "warm": 50, "turns": 1}
 
 
 def flags(parser):

@@ -1,7 +1,7 @@
 //! Converts a span of the JVM agent to a row, with OpenTelemetry's attributes.
 
 use spanwise_model::{
-    AttributeValue, Attributes, Capture, Kind, ResourceJson, Span, SpanId, Status, TraceId,
+    AttributeValue, Attributes, Capture, Kind, ResourceJson, Span, SpanId, Status, TraceId, grpc,
 };
 
 use crate::tags::FieldTags;
@@ -109,15 +109,10 @@ impl JvmSpan<'_> {
                 self.statement_name(name)
             }
             Component::RpcClient | Component::RpcServer => {
-                put("rpc.system", text(name));
-                let (service, method) = match self.target.and_then(|it| it.rsplit_once('/')) {
-                    Some((service, method)) => (text(service), text(method)),
-                    None => (None, target),
-                };
-                put("rpc.service", service);
-                put("rpc.method", method);
-                let key = if name == "grpc" { "rpc.grpc.status_code" } else { "rpc.status_code" };
-                put(key, status);
+                put("rpc.system.name", text(name));
+                put("rpc.method", target);
+                let status = self.status.map(|code| status_name(name, code));
+                put("rpc.response.status_code", status.as_deref().and_then(text));
                 self.target.unwrap_or(name).to_owned()
             }
             Component::Producer | Component::Consumer => {
@@ -193,6 +188,13 @@ impl JvmSpan<'_> {
         };
         joined(operation, table)
     }
+}
+
+/// `UNAVAILABLE` for gRPC's 14, and the number where codes have no names.
+fn status_name(system: &str, code: i32) -> String {
+    let known = usize::try_from(code).ok().filter(|_| system == "grpc");
+    let known = known.and_then(|code| grpc::CODES.get(code));
+    known.map_or_else(|| code.to_string(), |known| (*known).to_owned())
 }
 
 fn joined(first: &str, second: Option<&str>) -> String {

@@ -164,8 +164,10 @@ fn routes_and_services_are_told() {
     assert_eq!(attribute(&rows[0], "http.route"), Some("/owners/{id}".into()));
     assert_eq!(attribute(&rows[0], "url.path"), Some("/owners/7".into()));
     assert_eq!(rows[1].operation, "shop.Cart/Add");
-    assert_eq!(attribute(&rows[1], "rpc.service"), Some("shop.Cart".into()));
-    assert_eq!(attribute(&rows[1], "rpc.method"), Some("Add".into()));
+    assert_eq!(attribute(&rows[1], "rpc.system.name"), Some("grpc".into()));
+    assert_eq!(attribute(&rows[1], "rpc.method"), Some("shop.Cart/Add".into()));
+    assert_eq!(attribute(&rows[1], "rpc.response.status_code"), Some("UNAVAILABLE".into()));
+    assert_eq!((rows[1].protocol.as_deref(), rows[1].status_code), (Some("grpc"), Some(14)));
     assert_eq!(rows[1].flow.server_address.as_deref(), Some("cart"));
 }
 

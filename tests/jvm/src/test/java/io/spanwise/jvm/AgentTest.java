@@ -245,10 +245,7 @@ class AgentTest {
   @Test
   void theCallersHeaderCounts() throws Exception {
     String trace = "0af7651916cd43dd8448eb211c80319c";
-    CLIENT.send(
-        HttpRequest.newBuilder(URI.create(tomcatAt + "/header"))
-            .header("traceparent", "00-" + trace + "-b7ad6b7169203331-01").build(),
-        HttpResponse.BodyHandlers.discarding());
+    Shop.ask(tomcatAt + "/header", "traceparent", "00-" + trace + "-b7ad6b7169203331-01");
     assertEquals(trace, server("/header").trace());
     assertEquals(0xb7ad6b7169203331L, server("/header").parent());
     assertNotEquals(0, server("/header").id());

@@ -7,10 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.sun.tools.attach.VirtualMachine;
 import java.io.BufferedReader;
 import java.io.PrintWriter;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpResponse;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -33,13 +29,9 @@ class DetachTest {
     return "service=comes,endpoint=http://127.0.0.1:" + Integer.getInteger("receiver");
   }
 
-  private static String[] order(HttpClient client, Shop shop) throws Exception {
-    var answer = client.send(
-        HttpRequest.newBuilder(URI.create(shop.at + "/order?" + shop.at + "/called"))
-            .header("traceparent", "00-" + TRACE + "-b7ad6b7169203331-01").build(),
-        HttpResponse.BodyHandlers.ofString());
-    assertEquals(200, answer.statusCode());
-    return answer.body().trim().split("\n");
+  private static String[] order(Shop shop) throws Exception {
+    return Shop.ask(shop.at + "/order?" + shop.at + "/called",
+        "traceparent", "00-" + TRACE + "-b7ad6b7169203331-01").trim().split("\n");
   }
 
   @Test
@@ -51,10 +43,9 @@ class DetachTest {
       List<Thread> load = new ArrayList<>();
       for (int each = 0; each < 8; each++) {
         Thread thread = new Thread(() -> {
-          HttpClient client = HttpClient.newHttpClient();
           while (!over.get()) {
             try {
-              String[] headers = order(client, shop);
+              String[] headers = order(shop);
               assertEquals(2, headers.length);
               for (String header : headers) {
                 // A link is right or is not there, never that of another trace.
@@ -71,14 +62,13 @@ class DetachTest {
         thread.start();
         load.add(thread);
       }
-      HttpClient client = HttpClient.newHttpClient();
       for (int round = 0; round < ROUNDS; round++) {
         load(shop.pid(), options());
-        for (String header : order(client, shop)) {
+        for (String header : order(shop)) {
           assertEquals(TRACE, header.split("-").length > 1 ? header.split("-")[1] : header, "round " + round);
         }
         load(shop.pid(), "detach");
-        for (String header : order(client, shop)) {
+        for (String header : order(shop)) {
           assertEquals("null", header, "round " + round);
         }
       }
@@ -91,7 +81,7 @@ class DetachTest {
 
       // After all that, links are as they would be at first.
       load(shop.pid(), options());
-      String[] headers = order(client, shop);
+      String[] headers = order(shop);
       assertNotEquals(headers[0], headers[1]);
       for (String header : headers) {
         long id = Long.parseUnsignedLong(header.split("-")[2], 16);

@@ -166,7 +166,7 @@ class DubboTest {
     for (Receiver.Span root : Receiver.ONE.all()) {
       if (root.component() == 6 && (Stock.class.getName() + "/first").equals(root.target())) {
         trees++;
-        assertEquals("apache_dubbo", root.name());
+        assertEquals("dubbo", root.name());
         var first = performed(root);
         var inner = Receiver.ONE.await(span -> span.component() == 6 && span.parent() == first.id());
         assertEquals(Depot.class.getName() + "/count", inner.target());

@@ -5,10 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 
 import com.sun.tools.attach.VirtualMachine;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpResponse;
-import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -19,10 +15,8 @@ class LateAttachTest {
   private static final String TRACE = "0af7651916cd43dd8448eb211c80319c";
 
   private static String[] order(Shop shop) throws Exception {
-    return HttpClient.newHttpClient().send(
-        HttpRequest.newBuilder(URI.create(shop.at + "/order?" + shop.at + "/called"))
-            .header("traceparent", "00-" + TRACE + "-b7ad6b7169203331-01").build(),
-        HttpResponse.BodyHandlers.ofString()).body().trim().split("\n");
+    return Shop.ask(shop.at + "/order?" + shop.at + "/called",
+        "traceparent", "00-" + TRACE + "-b7ad6b7169203331-01").trim().split("\n");
   }
 
   private static void attach(Shop shop, String jar) throws Exception {

@@ -45,7 +45,7 @@ final class Loaders {
     }
   }
 
-  private static void use() throws Exception {
+  static void use() throws Exception {
     if (loader == null) {
       List<URL> all = new ArrayList<>();
       for (String each : System.getProperty("java.class.path").split(":")) {
@@ -61,7 +61,7 @@ final class Loaders {
     thread.join();
   }
 
-  private static String letGo() throws Exception {
+  static String letGo() throws Exception {
     WeakReference<ClassLoader> gone = new WeakReference<>(loader);
     loader.close();
     loader = null;

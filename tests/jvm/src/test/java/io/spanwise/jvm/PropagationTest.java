@@ -6,10 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.sun.net.httpserver.HttpServer;
 import java.net.InetSocketAddress;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.util.Locale;
 import java.util.Map;
@@ -42,10 +38,7 @@ class PropagationTest {
     try (Shop shop = new Shop("-javaagent:" + System.getProperty("agent")
         + "=service=b3,endpoint=http://127.0.0.1:" + Integer.getInteger("receiver")
         + (propagation.isEmpty() ? "" : ",propagation=" + propagation))) {
-      String url = shop.at + "/order?http://127.0.0.1:" + server.getAddress().getPort() + "/";
-      var request = HttpRequest.newBuilder(URI.create(url)).headers(headers).build();
-      assertEquals(200, HttpClient.newHttpClient()
-          .send(request, HttpResponse.BodyHandlers.ofString()).statusCode());
+      Shop.ask(shop.at + "/order?http://127.0.0.1:" + server.getAddress().getPort() + "/", headers);
     } finally {
       server.stop(0);
     }

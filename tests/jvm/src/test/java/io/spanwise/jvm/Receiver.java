@@ -7,6 +7,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Predicate;
 
 /** Takes the agent's batches (docs/jvm-format.md) in Spanwise's place. */
@@ -21,6 +22,8 @@ final class Receiver {
   private final List<Span> spans = new CopyOnWriteArrayList<>();
   private volatile String settings = "";
   private volatile long bytes;
+  private final AtomicLong count = new AtomicLong();
+  private volatile boolean keepsFew;
 
   private Receiver() {
     try {
@@ -30,7 +33,12 @@ final class Receiver {
         byte[] body = exchange.getRequestBody().readAllBytes();
         byte[] answer = settings.getBytes(StandardCharsets.UTF_8);
         bytes += body.length;
-        spans.addAll(read(ByteBuffer.wrap(body)));
+        List<Span> taken = read(ByteBuffer.wrap(body));
+        count.addAndGet(taken.size());
+        if (keepsFew) {
+          spans.clear();
+        }
+        spans.addAll(taken);
         exchange.sendResponseHeaders(200, answer.length == 0 ? -1 : answer.length);
         exchange.getResponseBody().write(answer);
         exchange.close();
@@ -43,6 +51,16 @@ final class Receiver {
 
   void answer(String settings) {
     this.settings = settings;
+  }
+
+  /** Keeps the last batch only, for tests that last. */
+  void keepFew() {
+    keepsFew = true;
+  }
+
+  /** All spans that have come. */
+  long count() {
+    return count.get();
   }
 
   long bytes() {

@@ -2,6 +2,7 @@ package io.spanwise.jvm;
 
 import java.io.File;
 import java.io.IOException;
+import java.lang.management.ManagementFactory;
 import java.net.HttpURLConnection;
 import java.net.ServerSocket;
 import java.net.Socket;
@@ -46,6 +47,27 @@ final class Shop implements AutoCloseable {
     return HttpClient.newHttpClient().send(
         HttpRequest.newBuilder(URI.create(at + path)).build(),
         HttpResponse.BodyHandlers.ofString()).body();
+  }
+
+  /**
+   * The answer to a request with headers as they are. Clients that the agent knows replace those of
+   * traces.
+   */
+  static String ask(String url, String... headers) throws IOException {
+    URI uri = URI.create(url);
+    StringBuilder head = new StringBuilder("GET " + uri.getRawPath()
+        + (uri.getRawQuery() == null ? "" : "?" + uri.getRawQuery()) + " HTTP/1.0\r\nHost: " + uri.getAuthority() + "\r\n");
+    for (int at = 0; at < headers.length; at += 2) {
+      head.append(headers[at]).append(": ").append(headers[at + 1]).append("\r\n");
+    }
+    try (Socket socket = new Socket(uri.getHost(), uri.getPort())) {
+      socket.getOutputStream().write(head.append("\r\n").toString().getBytes(StandardCharsets.ISO_8859_1));
+      String answer = new String(socket.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+      if (!answer.startsWith("HTTP/1.1 200") && !answer.startsWith("HTTP/1.0 200")) {
+        throw new IOException(answer);
+      }
+      return answer.substring(answer.indexOf("\r\n\r\n") + 4);
+    }
   }
 
   @Override
@@ -97,6 +119,48 @@ final class Shop implements AutoCloseable {
     }
   }
 
+  /** `/loader?use` uses a library with a loader of its own, and `/loader?let-go` lets it go. */
+  static final class Loader extends javax.servlet.http.HttpServlet {
+    private static final long serialVersionUID = 1;
+
+    @Override
+    protected void doGet(
+        javax.servlet.http.HttpServletRequest request,
+        javax.servlet.http.HttpServletResponse response) throws IOException {
+      try {
+        if (request.getQueryString().equals("use")) {
+          Loaders.use();
+          response.getWriter().print("used");
+        } else {
+          response.getWriter().print(Loaders.letGo());
+        }
+      } catch (Exception failure) {
+        throw new IOException(failure);
+      }
+    }
+  }
+
+  /** Bytes of the heap and of the metaspace, and classes, after a collection. */
+  static final class Memory extends javax.servlet.http.HttpServlet {
+    private static final long serialVersionUID = 1;
+
+    @Override
+    protected void doGet(
+        javax.servlet.http.HttpServletRequest request,
+        javax.servlet.http.HttpServletResponse response) throws IOException {
+      long least = Long.MAX_VALUE;
+      // Others work at the same time.
+      for (int times = 0; times < 3; times++) {
+        System.gc();
+        least = Math.min(least, ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed());
+      }
+      long metaspace = ManagementFactory.getMemoryPoolMXBeans().stream()
+          .filter(pool -> pool.getName().equals("Metaspace")).mapToLong(pool -> pool.getUsage().getUsed()).sum();
+      response.getWriter().print(
+          least + " " + metaspace + " " + ManagementFactory.getClassLoadingMXBean().getLoadedClassCount());
+    }
+  }
+
   public static void main(String[] none) throws Exception {
     // As servers do that must let go of the jars of their programs.
     URLConnection.setDefaultUseCaches("jar", false);
@@ -110,6 +174,10 @@ final class Shop implements AutoCloseable {
     context.addServletMappingDecoded("/", "order");
     Tomcat.addServlet(context, "cached", new Cached());
     context.addServletMappingDecoded("/cached", "cached");
+    Tomcat.addServlet(context, "loader", new Loader());
+    context.addServletMappingDecoded("/loader", "loader");
+    Tomcat.addServlet(context, "memory", new Memory());
+    context.addServletMappingDecoded("/memory", "memory");
     tomcat.start();
     System.out.println(tomcat.getConnector().getLocalPort());
     // Ends with the test, even if that is killed.

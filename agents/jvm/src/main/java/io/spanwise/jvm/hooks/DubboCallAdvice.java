@@ -28,7 +28,7 @@ public final class DubboCallAdvice {
     String service = to.getUrl().getServiceInterface();
     Span span = Trace.send(
         Span.RPC_CLIENT,
-        "apache_dubbo",
+        "dubbo",
         (service == null ? to.getInterface().getName() : service) + "/" + method,
         to.getUrl().getAddress());
     if (span != null) {

@@ -21,7 +21,7 @@ public final class DubboPerformAdvice {
     }
     Span span = Trace.receive(
         Span.RPC_SERVER,
-        "apache_dubbo",
+        "dubbo",
         ((Invoker<?>) invoker).getInterface().getName() + "/" + call.getMethodName(),
         call.getAttachment("traceparent"));
     if (span != null) {
