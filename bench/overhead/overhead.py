@@ -38,9 +38,10 @@ def main():
                         help="the least of everything, to see that a suite runs; its figures mean nothing")
     options = parser.parse_args()
     if options.quick:
-        # What is given beside it still counts.
-        parser.set_defaults(**SUITES[options.suite].QUICK)
-        options = parser.parse_args()
+        for name, value in SUITES[options.suite].QUICK.items():
+            # What is given beside it counts.
+            if getattr(options, name) == parser.get_default(name):
+                setattr(options, name, value)
     if not JAR.exists():
         fail("bench/overhead/java is not built; run mvn -q -B package there")
     if not options.spanwise.exists():

@@ -22,6 +22,7 @@ import org.quartz.SimpleScheduleBuilder;
 import org.quartz.Trigger;
 import org.quartz.TriggerBuilder;
 import org.quartz.impl.StdSchedulerFactory;
+import org.quartz.impl.matchers.EverythingMatcher;
 import org.quartz.listeners.TriggerListenerSupport;
 import org.springframework.context.annotation.AnnotationConfigApplicationContext;
 import org.springframework.scheduling.annotation.Scheduled;
@@ -216,7 +217,7 @@ class JobsTest {
         }
         return is;
       }
-    });
+    }, EverythingMatcher.allTriggers());
     scheduler.start();
     try {
       repeat(scheduler, Vetoed.class, 1);
