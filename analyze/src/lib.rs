@@ -3,6 +3,7 @@
 pub mod bottlenecks;
 pub mod cause;
 mod chains;
+pub mod forecast;
 mod graph;
 mod labels;
 pub mod logical;
@@ -11,6 +12,7 @@ mod quantile;
 pub mod red;
 pub mod rollup;
 mod summary;
+pub mod watch;
 
 pub use chains::{
     Chain, ChainCall, ChainNode, Chains, Dependency, Entrance, Example, Follow, Load, Operation,

@@ -467,6 +467,15 @@ pub const CAPACITY: Endpoint = get(
              without any, the load is that of now.",
             "frontend POST /checkout=3x",
         )),
+        taking(
+            Takes::Duration,
+            parameter(
+                "forecast",
+                "How far ahead: rates of entrances are those that are expected then, from the same \
+                 hour of former weeks or days, or from the trend. `scale` changes these.",
+                "24h",
+            ),
+        ),
         START,
         END,
         ROWS,
@@ -474,13 +483,17 @@ pub const CAPACITY: Endpoint = get(
     "Capacity",
 );
 
+/// `GET /watch`
+pub const WATCH: Endpoint =
+    get("/watch", "The rules that the server watches, and what breaks them", &[], "Watch");
+
 /// `GET /sql`
 pub const SQL: Endpoint = Endpoint {
     needs_header: true,
     formats: &[("text/csv", ""), ("text/plain", ""), ("application/vnd.apache.arrow.stream", "")],
     ..get(
         "/sql",
-        "One read-only SQL statement over the table `spans`",
+        "One read-only SQL statement over the table `spans` and the analyses",
         &[
             taking(
                 Takes::Filled,
@@ -543,6 +556,7 @@ pub const ALL: &[Endpoint] = &[
     JOURNEY,
     BOTTLENECKS,
     CAPACITY,
+    WATCH,
     ATTRIBUTES,
     ATTRIBUTE_VALUES,
     SQL,

@@ -32,6 +32,7 @@ mod time;
 mod trace;
 #[cfg(test)]
 mod vocabulary;
+mod watch;
 
 pub use attributes::{
     AttributeKey, AttributeKeys, AttributePlace, AttributeValue, AttributeValues,
@@ -50,8 +51,8 @@ pub use journey::{
     Journey, JourneyEvidence, JourneyGap, JourneyHandOff, JourneyStep, JourneyTrace,
 };
 pub use load::{
-    Bottlenecks, Capacity, FanOut, LoadPart, PredictedLoad, RepeatedCalls, RetriedCalls,
-    ScaledEntrance, SequentialCalls, TimeShare,
+    Bottlenecks, Capacity, FanOut, ForecastMethod, LoadPart, PredictedLoad, RateForecast,
+    RepeatedCalls, RetriedCalls, ScaledEntrance, SequentialCalls, TimeShare,
 };
 pub use number::{Bytes, Count, Nano};
 pub use operations::{Operation, Operations};
@@ -69,3 +70,4 @@ pub use status::{
 };
 pub use time::{CoveredRange, Range};
 pub use trace::{ClockDifference, TraceHead, TracePage};
+pub use watch::{Watch, WatchAlert, WatchRule, WatchState, Webhook};

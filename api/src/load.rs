@@ -141,6 +141,8 @@ pub struct SequentialCalls {
 pub struct Capacity {
     /// The entrances with their rates, most runs first.
     pub entrances: Vec<ScaledEntrance>,
+    /// The moment that rates are forecast for; null if that was not asked for.
+    pub forecast_unix_nano: Option<Nano>,
     /// What was read for the answer.
     pub observed: ObservedRuns,
     /// Operations; those that are furthest above their peaks first.
@@ -161,6 +163,8 @@ pub struct Capacity {
 pub struct ScaledEntrance {
     /// By what the rate is multiplied.
     pub factor: f64,
+    /// What is forecast for it, before changes; null if nothing is.
+    pub forecast: Option<RateForecast>,
     /// Runs per second now.
     pub now_per_second: f64,
     /// The operation.
@@ -169,6 +173,39 @@ pub struct ScaledEntrance {
     pub predicted_per_second: f64,
     /// The service.
     pub service: String,
+}
+
+/// The forecast of a rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RateForecast {
+    /// How sure it is, from 0 to 1: less from few hours, and from hours that differ.
+    pub confidence: f64,
+    /// What former rates were rarely above, scaled likewise.
+    pub high_per_second: f64,
+    /// Former hours that it is made from.
+    pub hours: u64,
+    /// What former rates were rarely below.
+    pub low_per_second: f64,
+    /// What it is made from.
+    pub method: ForecastMethod,
+    /// Runs per second.
+    pub per_second: f64,
+}
+
+/// What a forecast is made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ForecastMethod {
+    /// The same hour of three or more former weeks.
+    FormerWeeks,
+    /// The same hour of three or more former days.
+    FormerDays,
+    /// The line through the last hours, up to a day of them.
+    Trend,
+    /// The last hour, because fewer than three are known: a guess.
+    AsNow,
 }
 
 /// A predicted load.

@@ -10,6 +10,7 @@ mod cause;
 mod chains;
 pub mod condition;
 mod error;
+mod forecast;
 mod graph;
 mod journey;
 mod search;
@@ -28,6 +29,7 @@ pub use cause::{
 };
 pub use chains::{ObservedRuns, RollupMarks, RollupUpkeep, RollupWork, RunFigures};
 pub use error::QueryError;
+pub use forecast::RateHistory;
 pub use graph::GraphAnswer;
 pub use journey::{Journey, JourneyBounds, JourneyQuery, JourneyStep, JourneyTrace};
 pub use search::{

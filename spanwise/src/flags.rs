@@ -519,8 +519,10 @@ pub(crate) struct CauseFlags {
 #[derive(Debug, Args)]
 pub(crate) struct WatchFlags {
     /// `latency SERVICE > 250ms` (95th percentile), `errors SERVICE > 5%`, `new-edge` or
-    /// `vanished-edge`; `*` stands for every service
-    #[arg(value_name = "RULE", required = true)]
+    /// `vanished-edge`; `*` stands for every service. Without any, how the rules are that the server
+    /// watches; these may also be `new-error SERVICE`, `weak SERVICE` (nothing may strongly depend
+    /// on it), `rate SERVICE < 50%` and `rate SERVICE > 200%` (of its forecast)
+    #[arg(value_name = "RULE")]
     pub(crate) rules: Vec<String>,
     /// The time that a rule is about, up to now
     #[arg(long, value_name = "TIME", default_value = "5m")]

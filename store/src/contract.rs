@@ -123,6 +123,18 @@ pub trait Store: Send + Sync {
     /// its rows elsewhere may show the newest ones a few seconds late.
     async fn sql(&self, statement: &str, limits: SqlLimits) -> Result<SqlAnswer, StoreError>;
 
+    /// The same with table functions that are computed here. A store that keeps its rows elsewhere
+    /// does not know them.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] where the statement calls a function that the store does not know.
+    async fn sql_with(
+        &self,
+        statement: &str,
+        functions: Arc<dyn SqlFunctions>,
+        limits: SqlLimits,
+    ) -> Result<SqlAnswer, StoreError>;
+
     /// Runs a trusted statement of the program itself. It does not wait for users' statements.
     async fn own_sql(
         &self,
@@ -352,6 +364,21 @@ pub struct SqlLimits {
     pub rows: usize,
     /// Maximum memory of the statement.
     pub memory_bytes: usize,
+}
+
+/// Table functions that statements may call, such as `chains('start=-1h')`.
+pub trait SqlFunctions: Send + Sync {
+    /// Their names.
+    fn names(&self) -> &[&'static str];
+
+    /// The rows of one. It blocks, and runs on a thread that may.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] if it does not take these arguments.
+    fn call(&self, name: &str, arguments: &[String]) -> Result<RecordBatch, StoreError>;
+
+    /// What to do where a statement cannot call one.
+    fn instead(&self, name: &str) -> String;
 }
 
 /// The result of a statement.

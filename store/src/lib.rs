@@ -12,7 +12,7 @@ mod room;
 pub use contract::{
     Appended, AttributeCondition, AttributeNames, AttributeTest, AttributeValues, Counting,
     Deleted, DerivedPart, DerivedPartName, Key, MAX_ANSWER_BYTES, Number, ObjectStorageStatus,
-    Order, Origin, Outline, Predicate, Query, RowCounts, RowTotal, Selection, SqlAnswer, SqlLimits,
-    Store, StoreError, StoreStatus, TimeRange, Unsettled,
+    Order, Origin, Outline, Predicate, Query, RowCounts, RowTotal, Selection, SqlAnswer,
+    SqlFunctions, SqlLimits, Store, StoreError, StoreStatus, TimeRange, Unsettled,
 };
 pub use room::AnswerRoom;

@@ -30,7 +30,7 @@ const MOST_LISTS: usize = 64;
 const AHEAD: usize = 64;
 
 /// The caller of requests that nobody traced is said to have made, as Tempo calls it.
-const USER: &str = "user";
+pub(crate) const USER: &str = "user";
 /// The parent of a span whose own parent is absent, and the id of a span that went to another
 /// trace. No span has this id.
 const ABSENT: SpanId = SpanId([0; 8]);

@@ -202,6 +202,20 @@ impl Native {
         self.counts[place] += 1;
     }
 
+    /// The buckets that have counts, named by their ends at the finest resolution: bucket 0 ends at
+    /// one second, and bucket 8 at two.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = (i32, u64)> {
+        let all = (self.first..).zip(self.counts.iter().copied());
+        let finest = FINEST - self.schema;
+        all.filter(|(_, count)| *count > 0).map(move |(index, count)| (index << finest, count))
+    }
+
+    /// The end of this histogram's bucket that has a bucket with this end in it.
+    pub(crate) const fn end_of(&self, end: i32) -> i32 {
+        let finest = FINEST - self.schema;
+        coarser(end, finest) << finest
+    }
+
     fn width_with(&self, index: i32) -> usize {
         let last = self.first + self.counts.len() as i32 - 1;
         (index.max(last) - index.min(self.first) + 1) as usize

@@ -22,6 +22,8 @@ use spanwise_model::{Assembled, Kind, ModelError, Status};
 pub use histogram::{Bounds, Exemplar, Histogram, Native};
 pub use series::{LONGEST_NAME, OTHER, Series};
 
+pub(crate) use edges::USER;
+
 use columns::Columns;
 use edges::Edges;
 use series::Table;

@@ -47,6 +47,7 @@ fn schemas() -> Schemas {
     generator.subschema_for::<crate::SqlStatement>();
     generator.subschema_for::<crate::Status>();
     generator.subschema_for::<crate::TracePage>();
+    generator.subschema_for::<crate::Watch>();
     let mut schemas = generator.take_definitions(true);
     schemas.values_mut().for_each(without_null_where_left_out);
     schemas

@@ -15,7 +15,7 @@ pub(super) async fn run(shared: &Shared, parameters: &Parameters) -> Result<Stri
     let statement = parameters.text("query").unwrap_or_default();
     // Notes are beyond the bound of the lines.
     let bytes = MOST_BYTES - 1_000;
-    let (csv, first_rows) = sql::csv_of(&shared.api, statement, rows, bytes).await?;
+    let (csv, first_rows) = sql::csv_of(shared, statement, rows, bytes).await?;
     let mut text = Text::default();
     text.line(csv.replace("\r\n", "\n").trim_end());
     if let Some(rows) = first_rows {

@@ -12,7 +12,9 @@ pub(crate) mod spans;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use spanwise_api::{Assembly, Count, HostClock, Ingest, ObjectStorage, Process, Status, Store};
+use spanwise_api::{
+    Assembly, Count, HostClock, Ingest, ObjectStorage, Process, Status, Store, Watch,
+};
 
 use crate::{ApiState, native};
 use exposition::Exposition;
@@ -20,7 +22,10 @@ use family::{Families, Kind, metric_name};
 
 pub(crate) async fn metrics(State(state): State<ApiState>, headers: HeaderMap) -> Response {
     let exposition = wanted(&headers, Exposition::TEXTS);
-    let families = families(&native::document(&state));
+    let mut families = families(&native::document(&state));
+    if let Some(watched) = state.status.watch() {
+        watch(&mut families, &watched);
+    }
     let kind = [(header::CONTENT_TYPE, exposition.media_type())];
     (kind, exposition.write(&families)).into_response()
 }
@@ -53,6 +58,25 @@ fn families(status: &Status) -> Families {
     assembly(&mut families, &status.server.assembly);
     store(&mut families, &status.store);
     families
+}
+
+/// Rules that are watched.
+fn watch(families: &mut Families, watch: &Watch) {
+    for rule in &watch.rules {
+        let help = "What breaks a watched rule now";
+        let labels = [("rule", rule.rule.as_str())];
+        let alerts = rule.alerts.len() as u64;
+        families.put("spanwise_watch_alerts", Kind::Gauge, help, &labels, alerts);
+    }
+    if let Some(webhook) = &watch.webhook {
+        for (name, help, count) in [
+            ("spanwise_watch_webhook_told", "Alerts that a webhook was told", webhook.told),
+            ("spanwise_watch_webhook_failures", "Failed requests to it", webhook.failures),
+            ("spanwise_watch_webhook_dropped", "Alerts that were given up", webhook.dropped),
+        ] {
+            families.put(name, Kind::Counter, help, &[], count);
+        }
+    }
 }
 
 /// With the names of Prometheus' own client libraries.

@@ -14,7 +14,7 @@ use spanwise_store::TimeRange;
 use super::parameters::Parameters;
 use crate::problem::Problem;
 
-pub(super) async fn cause(
+pub(crate) async fn cause(
     State(queries): State<Queries>,
     UrlQuery(pairs): UrlQuery<Vec<(String, String)>>,
 ) -> Result<Json<api::Causes>, Problem> {

@@ -20,6 +20,7 @@ mod status;
 mod trace;
 mod trace_json;
 mod traceql;
+mod watch;
 
 use axum::Router;
 use axum::handler::Handler;
@@ -29,6 +30,11 @@ use spanwise_api::endpoints::{self, Endpoint, Method};
 use crate::{Shared, sql, ui};
 
 pub(crate) use counters::CounterGrowth;
+/// What table functions of SQL ask too.
+pub(crate) mod analyses {
+    pub(crate) use super::chains::{bottlenecks, capacity, chains, depends, entrances, sources};
+}
+
 pub(crate) use parameters::{Parameters, brief, id};
 pub(crate) use status::document;
 pub use status::{ServerParts, StatusSource};
@@ -55,6 +61,7 @@ pub(crate) fn router() -> Router<Shared> {
         .add(&endpoints::JOURNEY, journey::journey)
         .add(&endpoints::BOTTLENECKS, chains::bottlenecks)
         .add(&endpoints::CAPACITY, chains::capacity)
+        .add(&endpoints::WATCH, watch::watch)
         .add(&endpoints::SQL, sql::get)
         .add(&endpoints::POST_SQL, sql::post)
         .add(&endpoints::STATUS, status::status)

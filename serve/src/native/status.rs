@@ -23,6 +23,11 @@ pub trait StatusSource: Send + Sync {
         None
     }
 
+    /// The rules that are watched, if there are any.
+    fn watch(&self) -> Option<spanwise_api::Watch> {
+        None
+    }
+
     /// Addresses for spans, for clients that send them to the API's port.
     fn receivers(&self) -> Receivers {
         Receivers::default()

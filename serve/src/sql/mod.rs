@@ -1,9 +1,10 @@
-//! `GET` and `POST /api/v1/sql`: one read-only statement over the table `spans`, in JSON, CSV,
-//! Arrow or plain text.
+//! `GET` and `POST /api/v1/sql`: one read-only statement over the table `spans` and the
+//! analyses, in JSON, CSV, Arrow or plain text.
 
 mod bounded_writer;
 mod cells;
 mod format;
+mod functions;
 mod text;
 
 use std::time::{Duration, Instant};
@@ -16,10 +17,11 @@ use spanwise_api::SqlStatement;
 use spanwise_api::endpoints::{POST_SQL, SQL};
 use spanwise_store::SqlLimits;
 
-use crate::ApiState;
+use crate::Shared;
 use crate::native::Parameters;
 use crate::problem::Problem;
 use format::{Answer, Format};
+use functions::AnalysisFunctions;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const MEMORY_BYTES: usize = 512 << 20;
@@ -27,18 +29,18 @@ const MEMORY_BYTES: usize = 512 << 20;
 const MAX_BODY_BYTES: usize = 256 << 10;
 
 pub(crate) async fn get(
-    State(state): State<ApiState>,
+    State(shared): State<Shared>,
     headers: HeaderMap,
     UrlQuery(pairs): UrlQuery<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
     let parameters = Parameters::of(&SQL, pairs)?;
     let statement = parameters.text("query").ok_or_else(missing)?;
     let format = Format::wanted(parameters.text("format"), &headers)?;
-    run(&state, statement, format).await
+    run(&shared, statement, format).await
 }
 
 pub(crate) async fn post(
-    State(state): State<ApiState>,
+    State(shared): State<Shared>,
     headers: HeaderMap,
     UrlQuery(pairs): UrlQuery<Vec<(String, String)>>,
     body: Bytes,
@@ -72,7 +74,7 @@ pub(crate) async fn post(
     }
     let named = parameters.text("format").or(posted.format.as_deref());
     let format = Format::wanted(named, &headers)?;
-    run(&state, &posted.query, format).await
+    run(&shared, &posted.query, format).await
 }
 
 const EXAMPLE: &str = "ask with ?query=SELECT…, or POST the statement as text/plain, or POST \
@@ -85,13 +87,14 @@ fn missing() -> Problem {
 /// The first rows of an answer as CSV, of at most so many bytes; and how many they are, if there
 /// are more.
 pub(crate) async fn csv_of(
-    state: &ApiState,
+    shared: &Shared,
     statement: &str,
     rows: usize,
     most_bytes: usize,
 ) -> Result<(String, Option<usize>), Problem> {
     let limits = SqlLimits { timeout: TIMEOUT, rows, memory_bytes: MEMORY_BYTES };
-    let answer = state.store.sql(statement, limits).await?;
+    let functions = AnalysisFunctions::new(&shared.queries, &shared.limits);
+    let answer = shared.api.store.sql_with(statement, functions, limits).await?;
     let written = tokio::task::spawn_blocking(move || {
         text::csv(&answer.batches, answer.truncated, most_bytes)
     });
@@ -103,11 +106,12 @@ pub(crate) async fn csv_of(
     Ok((csv, body.first_rows))
 }
 
-async fn run(state: &ApiState, statement: &str, format: Format) -> Result<Response, Problem> {
+async fn run(shared: &Shared, statement: &str, format: Format) -> Result<Response, Problem> {
     let start = Instant::now();
     let rows = format.most_rows();
     let limits = SqlLimits { timeout: TIMEOUT, rows, memory_bytes: MEMORY_BYTES };
-    let rows = state.store.sql(statement, limits).await?;
+    let functions = AnalysisFunctions::new(&shared.queries, &shared.limits);
+    let rows = shared.api.store.sql_with(statement, functions, limits).await?;
     let answer = Answer { rows, elapsed: start.elapsed() };
     // Writing 100,000 rows would delay every other request on this thread.
     tokio::task::spawn_blocking(move || format.write(answer))

@@ -30,6 +30,7 @@ const PAGES: &[&str] = &[
     "search",
     "sources",
     "status",
+    "watch",
 ];
 /// Folders of pages, with a page for each name.
 const FOLDERS: &[&str] = &["trace/", "service/", "chains/"];

@@ -121,3 +121,72 @@ async fn sql_answers_are_bounded_in_bytes_in_every_format() {
     let plan = String::from_utf8(body).expect("text");
     assert!(plan.contains("TableScan: spans projection=[service]\n"), "{plan}");
 }
+
+#[tokio::test]
+async fn every_analysis_is_a_table_function() {
+    let api = Api::shop().await;
+    let rows = async |statement: &str| {
+        let request = Request::post("/api/v1/sql")
+            .header(header::CONTENT_TYPE, "text/plain")
+            .body(Body::from(statement.to_owned()))
+            .expect("valid");
+        let (status, _, body) = api.ask(request).await;
+        let text = String::from_utf8_lossy(&body).into_owned();
+        assert_eq!(status, StatusCode::OK, "{statement}: {text}");
+        let answer: Value = serde_json::from_slice(&body).expect("JSON");
+        answer["rows"].clone()
+    };
+    // The same as the endpoint's answer.
+    let chains = api.get("chains?service=cart").await;
+    let first = &chains["chains"][0];
+    let found = rows("SELECT id, runs, p95_nano, failed_trace FROM chains('cart')").await;
+    let p95: i64 = first["p95_nano"].as_str().expect("digits").parse().expect("a number");
+    assert_eq!(found[0][0], first["id"]);
+    assert_eq!((&found[0][1], &found[0][3]), (&json!(3), &first["failed_trace"]));
+    assert_eq!(found[0][2].as_i64().or_else(|| found[0][2].as_str()?.parse().ok()), Some(p95));
+    assert_eq!(
+        rows(
+            "SELECT caller_service, called_service, calls, errors FROM depends() \
+              ORDER BY caller_service DESC"
+        )
+        .await,
+        json!([["web", "cart", 3, 0], ["cart", "postgresql", 3, 1]])
+    );
+    assert_eq!(rows("SELECT service, runs FROM entrances()").await, json!([["web", 3]]));
+    assert_eq!(
+        rows("SELECT relation, service, distance FROM sources('cart') ORDER BY relation").await,
+        json!([["called", "postgresql", 1], ["callers", "web", 1]])
+    );
+    assert_eq!(
+        rows("SELECT kind, count(*) > 0 FROM bottlenecks() WHERE kind = 'shares' GROUP BY kind")
+            .await,
+        json!([["shares", true]])
+    );
+    let factor = "SELECT round(predicted_per_second / now_per_second, 6) AS factor FROM \
+                  capacity('web=3x') WHERE level = 'services' AND service = 'cart'";
+    assert_eq!(rows(factor).await, json!([[3.0]]));
+    // Two minutes of a quiet shop have no suspect, and the columns are there.
+    assert_eq!(rows("SELECT service, score FROM cause('start=-1m')").await, json!([]));
+    // They join with spans.
+    let joined = "SELECT DISTINCT s.service FROM chains() c JOIN spans s ON \
+                  encode(s.assembled_trace_id, 'hex') = c.slow_trace ORDER BY s.service";
+    assert_eq!(rows(joined).await, json!([["cart"], ["web"]]));
+
+    for (statement, said) in [
+        ("SELECT * FROM sources()", "`service` is missing"),
+        ("SELECT * FROM chains('start=soon')", "`start` is `soon`"),
+        ("SELECT * FROM capacity('web')", "write `SERVICE=3x`"),
+        ("SELECT * FROM entrances('web')", "name the parameter"),
+        ("SELECT * FROM chains(1.5)", "chains takes texts"),
+        ("SELECT * FROM chain()", "chain"),
+    ] {
+        let request = Request::post("/api/v1/sql")
+            .header(header::CONTENT_TYPE, "text/plain")
+            .body(Body::from(statement.to_owned()))
+            .expect("valid");
+        let (status, _, body) = api.ask(request).await;
+        let text = String::from_utf8_lossy(&body).into_owned();
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{statement}: {text}");
+        assert!(text.contains(said), "{statement}: {text}");
+    }
+}

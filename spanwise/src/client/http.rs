@@ -118,8 +118,13 @@ pub(super) fn check(flag: &str, url: &str) -> Result<(), Failure> {
     Server::parse(url).map(|_| ()).map_err(wrong)
 }
 
+/// Checks the URL of a webhook.
+pub(crate) fn check_webhook(url: &str) -> Result<(), String> {
+    Server::parse(url).map(|_| ()).map_err(|error| error.replacen("--url ", "", 1))
+}
+
 /// Posts JSON to a URL that is not Spanwise's.
-pub(super) fn post_elsewhere(url: &str, json: String) -> anyhow::Result<()> {
+pub(crate) async fn post_elsewhere(url: &str, json: String) -> anyhow::Result<()> {
     let server = Server::parse(url).map_err(anyhow::Error::msg)?;
     let query = url.parse::<Uri>()?.query().map_or(String::new(), |query| format!("?{query}"));
     let path = if server.prefix.is_empty() { "/" } else { "" };
@@ -128,8 +133,8 @@ pub(super) fn post_elsewhere(url: &str, json: String) -> anyhow::Result<()> {
         let stream = connect(&server.authority).await.map_err(anyhow::Error::msg)?;
         exchange(stream, &server, &request).await
     };
-    let timed = async { tokio::time::timeout(ANSWER_TIMEOUT, posted).await };
-    let status = runtime()?.block_on(timed).context("it does not answer")??.status;
+    let answer = tokio::time::timeout(ANSWER_TIMEOUT, posted).await;
+    let status = answer.context("it does not answer")??.status;
     anyhow::ensure!(status.is_success(), "it answered {status}");
     Ok(())
 }
@@ -242,8 +247,11 @@ mod tests {
             })
         });
         let url = format!("http://{address}/hook?a=1");
-        post_elsewhere(&url, "{}".to_owned()).expect("it was taken");
-        let error = post_elsewhere(&format!("http://{address}"), "{}".to_owned());
+        let post = |url: &str| {
+            runtime().expect("a runtime").block_on(post_elsewhere(url, "{}".to_owned()))
+        };
+        post(&url).expect("it was taken");
+        let error = post(&format!("http://{address}"));
         assert!(error.expect_err("refused").to_string().contains("500"));
         let [with_path, without] = serving.join().expect("served");
         assert!(with_path.starts_with("POST /hook?a=1 HTTP/1.1"), "{with_path}");

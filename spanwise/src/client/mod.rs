@@ -28,6 +28,7 @@ use crate::flags::{
 use crate::terminal::{self, Paint, harmless, print, print_foreign, shows_to_a_person};
 pub(crate) use chains::{bottlenecks, capacity, chains, depends, entrances, sources};
 use http::{Request, answer, ask};
+pub(crate) use http::{check_webhook, post_elsewhere};
 
 /// Header of answers that contain only the first rows.
 const TRUNCATED: &str = "spanwise-truncated-rows";

@@ -224,6 +224,11 @@ impl Layers {
             .map_err(|error| format!("[[{KEY}]] ({}): {}", self.origin(KEY), error.kind))
     }
 
+    /// An error of a setting, with its source.
+    pub(crate) fn wrong(&self, key: &str, error: &str) -> String {
+        format!("{key} ({}): {error}", self.origin(key))
+    }
+
     /// The source of the current value.
     fn origin(&self, key: &str) -> String {
         let Some(metadata) = self.figment.find_metadata(key) else { return DEFAULT.to_owned() };

@@ -26,10 +26,12 @@ pub(crate) use keys::KeyConfig;
 pub(crate) use layers::InForce;
 pub(crate) use settings::{Flag, Form, Setting, settings};
 pub(crate) use show::show;
+pub(crate) use table::WatchSettings;
 use table::{
     AgentSettings, AnalyzeSettings, AssembleSettings, ListenSettings, MetricsSettings,
     PortSettings, ReceiverSettings, RetainSettings, RootSettings, ServerSettings, StoreSettings,
 };
+pub(crate) use units::Rules;
 use units::{ListenAddress, OptionalListen};
 
 /// All settings.
@@ -44,6 +46,7 @@ pub(crate) struct Config {
     pub(crate) store: StoreSettings,
     pub(crate) assemble: AssembleSettings,
     pub(crate) analyze: AnalyzeSettings,
+    pub(crate) watch: WatchSettings,
     pub(crate) metrics: MetricsSettings,
     pub(crate) agent: AgentConfig,
     pub(crate) keys: KeyConfig,
@@ -240,6 +243,7 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
         store: StoreSettings::read(&layers)?,
         assemble: AssembleSettings::read(&layers)?,
         analyze: AnalyzeSettings::read(&layers)?,
+        watch: WatchSettings::read(&layers)?,
         metrics: MetricsSettings::read(&layers)?,
         agent: AgentConfig {
             settings: AgentSettings::read(&layers)?,
@@ -248,6 +252,9 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
         },
         keys,
     };
+    if let Some(url) = &config.watch.webhook.0 {
+        crate::client::check_webhook(url).map_err(|why| format!("watch.webhook: {why}"))?;
+    }
     if config.store.object_storage.0.is_some() && config.store.url.0 != StoreAt::Embedded {
         return Err(
             "store.object_storage is for the embedded store, and store.url names another; \

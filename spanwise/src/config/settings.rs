@@ -9,7 +9,7 @@ use spanwise_ingest::{RECEIVERS, Receiver};
 
 use super::layers::Layers;
 use super::table;
-use super::units::{List, ListenAddress, OptionalListen, Secret};
+use super::units::{List, ListenAddress, OptionalListen, Rules, Secret};
 
 /// A setting. Its dotted key is a path in the file. In upper case, with underscores and the prefix
 /// `SPANWISE_`, it is the name of an environment variable.
@@ -103,6 +103,18 @@ where
     }
 }
 
+impl SettingType for Rules {
+    const FORM: Form = Form::List;
+
+    fn read(layers: &Layers, key: &str) -> Result<Self, String> {
+        Self::of(layers.list(key)?).map_err(|error| layers.wrong(key, &error))
+    }
+
+    fn check(text: &str) -> Result<(), String> {
+        Self::of(text.split(',').filter(|rule| !rule.is_empty()).map(str::to_owned)).map(drop)
+    }
+}
+
 impl SettingType for List {
     const FORM: Form = Form::List;
 
@@ -170,6 +182,7 @@ pub(crate) fn settings() -> &'static [Setting] {
             table::StoreSettings::ROWS,
             table::AssembleSettings::ROWS,
             table::AnalyzeSettings::ROWS,
+            table::WatchSettings::ROWS,
             table::MetricsSettings::ROWS,
             table::AgentSettings::ROWS,
         ];

@@ -12,7 +12,7 @@ use super::settings::Default::{DataDirectory, Text};
 use super::settings::{Setting, SettingType, flag, tables};
 use super::units::{
     Buckets, ByteSize, Cores, Count, Limit, List, ListenAddress, MemoryBudget, OptionalListen,
-    OptionalText, PositiveTime, Secret, Share, SizeBetween, Switch, TimeSpan,
+    OptionalText, PositiveTime, Rules, Secret, Share, SizeBetween, Switch, TimeSpan,
 };
 
 tables! {
@@ -137,6 +137,24 @@ tables! {
         rollups: Switch = Text("off"), flag("rollups", "ON|OFF"),
             "on or off: whether figures of chains are kept for each minute and hour, so that \
              answers about days need not read all spans; off removes them";
+    }
+
+    /// Rules that the server watches.
+    watch: WatchSettings {
+        rules: Rules = Text(""), None,
+            "rules that the server watches as spans come, such as [\"errors * > 5%\", \"new-edge\"]; \
+             `spanwise watch --help` has their forms";
+        window: PositiveTime = Text("5m"), None,
+            "the time that a rule is about, up to now";
+        before: PositiveTime = Text("1h"), None,
+            "the time before it, which calls and errors are compared with; so long the server learns \
+             after its start";
+        every: PositiveTime = Text("15s"), None,
+            "how often rules are evaluated; an alert begins when two evaluations in a row find it";
+        webhook: OptionalText = Text(""), None,
+            "where what begins and ends is posted, as JSON: http://HOST:PORT/PATH";
+        webhook_tries: Count<1, 1000> = Text("8"), None,
+            "how often a request to it is tried, with growing pauses, before its alerts are given up";
     }
 
     /// Figures of spans for Prometheus.

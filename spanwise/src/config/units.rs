@@ -6,10 +6,14 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use spanwise_analyze::red::Bounds;
+use spanwise_analyze::watch::{RULE_FORMS, Rule};
 
 /// A number of bytes: `512`, `64KiB`, `20GB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ByteSize(pub(crate) u64);
+
+/// The most rules.
+const MOST_RULES: usize = 200;
 
 /// A duration: `500ms`, `90s`, `15m`, `12h`, `7d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +77,31 @@ impl FromStr for PositiveTime {
             TimeSpan(Duration::ZERO) => Err("must be longer than nothing".to_owned()),
             TimeSpan(time) => Ok(Self(time)),
         }
+    }
+}
+
+/// Rules that are watched, each with how it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Rules(pub(crate) Vec<(String, Rule)>);
+
+impl Rules {
+    /// Reads rules.
+    ///
+    /// # Errors
+    /// What is no rule, with the forms of rules.
+    pub(crate) fn of(texts: impl IntoIterator<Item = String>) -> Result<Self, String> {
+        let read = |text: String| {
+            let rule = Rule::read(&text, spanwise_query::duration_nano);
+            let rule = rule.ok_or_else(|| {
+                format!("`{}` is no rule; write {RULE_FORMS}", crate::terminal::harmless(&text))
+            })?;
+            Ok::<_, String>((text.trim().to_owned(), rule))
+        };
+        let rules: Vec<_> = texts.into_iter().map(read).collect::<Result<_, _>>()?;
+        if rules.len() > MOST_RULES {
+            return Err(format!("there are {} rules; {MOST_RULES} are watched", rules.len()));
+        }
+        Ok(Self(rules))
     }
 }
 

@@ -125,6 +125,10 @@ pub(crate) struct CapacityFlags {
     /// for all others; repeat it for several
     #[arg(long, value_name = "ENTRANCE=FACTORx")]
     pub(crate) scale: Vec<String>,
+    /// How far ahead, such as 24h: entrances get what is expected then, from the same hour of
+    /// former weeks or days, or from the trend
+    #[arg(long, value_name = "TIME")]
+    pub(crate) forecast: Option<String>,
     #[command(flatten)]
     pub(crate) rows: RowFlags,
     #[command(flatten)]

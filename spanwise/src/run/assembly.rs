@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::rollups::{RollupCounters, Rollups};
+use super::watch::Watch;
 
 const POLL_EVERY: Duration = Duration::from_millis(100);
 /// Maximum batches that wait for the window. Beyond it, senders wait.
@@ -112,12 +113,13 @@ pub(crate) struct Assembly {
 impl Assembly {
     /// Starts assembly on these threads, beginning with stored batches that are not assembled yet.
     /// Newly stored batches are sent to the returned queue. Their spans are counted in `red` and in
-    /// rollups.
+    /// rollups, and watched.
     pub(crate) fn start(
         store: Arc<dyn Store>,
         links_by_timing: bool,
         red: Option<Arc<Mutex<Red>>>,
         rollups: Option<Arc<Rollups>>,
+        watch: Option<Arc<Watch>>,
         threads: &Handle,
     ) -> (Self, mpsc::Sender<Unsettled>) {
         let (queue, batches) = mpsc::channel(QUEUE_BATCHES);
@@ -130,6 +132,7 @@ impl Assembly {
             status: Arc::clone(&status),
             red,
             rollups,
+            watch,
         };
         let task = threads.spawn(task.run(batches, closing.clone()));
         (Self { task, closing, status }, queue)
@@ -155,6 +158,7 @@ struct Task {
     status: Arc<AssemblyStatus>,
     red: Option<Arc<Mutex<Red>>>,
     rollups: Option<Arc<Rollups>>,
+    watch: Option<Arc<Watch>>,
 }
 
 impl Task {
@@ -207,6 +211,9 @@ impl Task {
 
     /// Counts the spans of a new batch.
     fn count(&self, batch: &Unsettled) {
+        if let Some(watch) = &self.watch {
+            watch.push(batch.batch, batch.rows.columns());
+        }
         let Some(red) = &self.red else { return };
         let counted = red.lock().push(batch.batch, batch.rows.columns(), self.now());
         if let Err(error) = counted {

@@ -14,6 +14,7 @@ mod signals;
 mod sink;
 mod sql_worker;
 mod status;
+mod watch;
 
 use std::fmt::Write as _;
 use std::future::Future;

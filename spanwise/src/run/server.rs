@@ -26,6 +26,7 @@ use super::receivers;
 use super::rollups::{RollupTask, Rollups};
 use super::sink::StoreSink;
 use super::status::{AgentState, ServerStatus};
+use super::watch::{Watch, WatchTask};
 use crate::config::{Config, Listen, StoreAt};
 use crate::failure::Failure;
 use crate::memory;
@@ -40,6 +41,7 @@ pub(crate) struct Server {
     store: Arc<dyn Store>,
     assembly: Assembly,
     rollups: Option<RollupTask>,
+    watch: Option<WatchTask>,
     status: Arc<ServerStatus>,
     /// Its addresses, with the actual ports.
     pub(crate) bound: Listen,
@@ -76,10 +78,18 @@ impl Server {
         tokio::spawn(memory::keep_what_is_freed());
         let store = open_store(config).await?;
         let red = red(config);
+        let watched = red.as_ref().and_then(|red| Watch::start(&config.watch, red, &store));
+        let (watch, watch_task) = watched.unzip();
         let timing = config.assemble.timing.0;
         let (rollups, rollup_task) = rollups(config, &store)?.unzip();
-        let (assembly, queue) =
-            Assembly::start(Arc::clone(&store), timing, red.clone(), rollups, receivers);
+        let (assembly, queue) = Assembly::start(
+            Arc::clone(&store),
+            timing,
+            red.clone(),
+            rollups,
+            watch.clone(),
+            receivers,
+        );
         let sink = Arc::new(StoreSink::new(Arc::clone(&store), queue));
         let ingest = Ingest::with(
             sink,
@@ -94,7 +104,8 @@ impl Server {
             config,
             ingest.clone(),
             assembly.status(),
-            red,
+            red.filter(|_| config.metrics.spans.0),
+            watch,
             agent,
         ));
         let surfaces = spanwise_serve::surfaces(ApiState {
@@ -134,6 +145,7 @@ impl Server {
             store,
             assembly,
             rollups: rollup_task,
+            watch: watch_task,
             status,
             bound,
             agents_at,
@@ -175,6 +187,9 @@ impl Server {
                 tracing::warn!("{failure}");
             }
         }
+        if let Some(watch) = self.watch.take() {
+            watch.finish().await;
+        }
         if let Some(rollups) = self.rollups.take() {
             rollups.finish().await;
         }
@@ -188,7 +203,7 @@ impl Server {
     }
 }
 
-/// The figures of spans, if they are to be counted.
+/// The figures of spans, if they are to be counted: for Prometheus, or for rules.
 fn red(config: &Config) -> Option<Arc<Mutex<Red>>> {
     let metrics = &config.metrics;
     let red = RedConfig {
@@ -196,7 +211,8 @@ fn red(config: &Config) -> Option<Arc<Mutex<Red>>> {
         span_bounds: metrics.span_buckets.0.clone(),
         edge_bounds: metrics.edge_buckets.0.clone(),
     };
-    metrics.spans.0.then(|| Arc::new(Mutex::new(Red::new(&red))))
+    let is_needed = metrics.spans.0 || !config.watch.rules.0.is_empty();
+    is_needed.then(|| Arc::new(Mutex::new(Red::new(&red))))
 }
 
 /// Rollups, if they are to be made.

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::assembly::AssemblyStatus;
 use super::process;
+use super::watch::Watch;
 use crate::config::{Config, Listen};
 
 /// The share of a service's spans of which something must be unknown to be worth a sentence.
@@ -46,6 +47,7 @@ pub(crate) struct ServerStatus {
     ingest: Ingest,
     assembly: Arc<AssemblyStatus>,
     red: Option<Arc<Mutex<Red>>>,
+    watch: Option<Arc<Watch>>,
     agent: Mutex<AgentState>,
 }
 
@@ -56,6 +58,7 @@ impl ServerStatus {
         ingest: Ingest,
         assembly: Arc<AssemblyStatus>,
         red: Option<Arc<Mutex<Red>>>,
+        watch: Option<Arc<Watch>>,
         agent: AgentState,
     ) -> Self {
         Self {
@@ -65,6 +68,7 @@ impl ServerStatus {
             ingest,
             assembly,
             red,
+            watch,
             agent: Mutex::new(agent),
         }
     }
@@ -131,6 +135,10 @@ impl StatusSource for ServerStatus {
 
     fn span_metrics(&self) -> Option<RedSnapshot> {
         self.red.as_ref().map(|red| red.lock().snapshot())
+    }
+
+    fn watch(&self) -> Option<api::Watch> {
+        self.watch.as_ref().map(|watch| watch.answer())
     }
 
     fn receivers(&self) -> Receivers {

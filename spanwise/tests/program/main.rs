@@ -1,5 +1,6 @@
 //! Tests of the built binary: exit codes, messages, and data that survives restarts and kills.
 
+mod analysis;
 mod clickhouse;
 mod import;
 mod java;

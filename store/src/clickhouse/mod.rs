@@ -43,8 +43,8 @@ pub use address::Address;
 pub use config::ClickHouseConfig;
 
 use crate::contract::{
-    Appended, Deleted, Key, Origin, Query, Selection, SqlAnswer, SqlLimits, Store, StoreError,
-    StoreStatus, TimeRange, Unsettled,
+    Appended, Deleted, Key, Origin, Query, Selection, SqlAnswer, SqlFunctions, SqlLimits, Store,
+    StoreError, StoreStatus, TimeRange, Unsettled,
 };
 use crate::embedded::{EmbeddedConfig, EmbeddedStore, engine};
 use crate::room::Rooms;
@@ -270,6 +270,22 @@ impl Store for ClickHouseStore {
 
     async fn sql(&self, statement: &str, limits: SqlLimits) -> Result<SqlAnswer, StoreError> {
         sql::run(&self.client, &self.rooms, statement, limits).await
+    }
+
+    async fn sql_with(
+        &self,
+        statement: &str,
+        functions: Arc<dyn SqlFunctions>,
+        limits: SqlLimits,
+    ) -> Result<SqlAnswer, StoreError> {
+        let answer = self.sql(statement, limits).await;
+        match &answer {
+            Err(StoreError::Invalid(_)) => match sql::called(statement, functions.names()) {
+                Some(name) => Err(StoreError::Invalid(functions.instead(name))),
+                None => answer,
+            },
+            _ => answer,
+        }
     }
 
     async fn own_sql(

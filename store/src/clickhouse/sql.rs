@@ -35,6 +35,19 @@ const MOST_READY_BYTES: usize = 4 * MAX_ANSWER_BYTES;
 /// ClickHouse checks its timeout only now and then.
 const STOPS_WITHIN: Duration = Duration::from_secs(2);
 
+/// Which of these functions the statement seems to call.
+pub(super) fn called<'a>(statement: &str, names: &[&'a str]) -> Option<&'a str> {
+    let lower = statement.to_ascii_lowercase();
+    let calls = |name: &str| {
+        lower.match_indices(name).any(|(at, _)| {
+            let is_word = |character: char| character.is_alphanumeric() || character == '_';
+            !lower[..at].ends_with(is_word)
+                && lower[at + name.len()..].trim_start().starts_with('(')
+        })
+    };
+    names.iter().copied().find(|name| calls(name))
+}
+
 /// Runs one statement over the table `spans`.
 pub(super) async fn run(
     client: &Client,

@@ -54,8 +54,8 @@ pub(crate) use upkeep::spool::SpoolFile;
 
 use crate::contract::{
     Appended, AttributeNames, AttributeValues, Counting, Deleted, Key, Origin, Outline, Query,
-    RowCounts, RowTotal, Selection, SqlAnswer, SqlLimits, Store, StoreError, StoreStatus,
-    TimeRange, Unsettled,
+    RowCounts, RowTotal, Selection, SqlAnswer, SqlFunctions, SqlLimits, Store, StoreError,
+    StoreStatus, TimeRange, Unsettled,
 };
 use duplicates::identity::Identities;
 use duplicates::resent::RowsToStore;
@@ -377,6 +377,22 @@ fn lock(directory: &Path) -> Result<File, StoreError> {
     }
 }
 
+impl EmbeddedStore {
+    async fn user_sql(
+        &self,
+        statement: &str,
+        functions: Option<Arc<dyn SqlFunctions>>,
+        limits: SqlLimits,
+    ) -> Result<SqlAnswer, StoreError> {
+        let snapshot = || self.snapshot();
+        match self.sql.run(snapshot, statement, functions.clone(), limits).await {
+            Err(error) => self.without_broken(error).await?,
+            answer => return answer,
+        }
+        self.sql.run(snapshot, statement, functions, limits).await
+    }
+}
+
 #[async_trait]
 impl Store for EmbeddedStore {
     async fn append(&self, rows: SpanRows, origin: Option<Origin>) -> Result<Appended, StoreError> {
@@ -517,12 +533,16 @@ impl Store for EmbeddedStore {
     }
 
     async fn sql(&self, statement: &str, limits: SqlLimits) -> Result<SqlAnswer, StoreError> {
-        let snapshot = || self.snapshot();
-        match self.sql.run(snapshot, statement, limits).await {
-            Err(error) => self.without_broken(error).await?,
-            answer => return answer,
-        }
-        self.sql.run(snapshot, statement, limits).await
+        self.user_sql(statement, None, limits).await
+    }
+
+    async fn sql_with(
+        &self,
+        statement: &str,
+        functions: Arc<dyn SqlFunctions>,
+        limits: SqlLimits,
+    ) -> Result<SqlAnswer, StoreError> {
+        self.user_sql(statement, Some(functions), limits).await
     }
 
     async fn own_sql(

@@ -2,11 +2,12 @@
 
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use spanwise_store::embedded::{EmbeddedStore, run_sql_worker};
-use spanwise_store::{MAX_ANSWER_BYTES, SqlAnswer, SqlLimits, Store, StoreError};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
+use spanwise_store::embedded::{EmbeddedConfig, EmbeddedStore, run_sql_worker};
+use spanwise_store::{MAX_ANSWER_BYTES, SqlAnswer, SqlFunctions, SqlLimits, Store, StoreError};
 
 use super::support::{append, in_files, in_memory, open, span, spans, until_in_files};
 
@@ -418,4 +419,54 @@ async fn answers_are_bounded_in_bytes_and_say_so() {
     let row = "SELECT repeat(chr(120 + value), 70000000) FROM range(0, 1)";
     let error = store.sql(row, limits).await.expect_err("too large");
     assert!(error.to_string().contains("one row"), "{error}");
+}
+
+/// A table function: its arguments with their numbers.
+struct Echo;
+
+impl SqlFunctions for Echo {
+    fn names(&self) -> &[&'static str] {
+        &["echo"]
+    }
+
+    fn call(&self, name: &str, arguments: &[String]) -> Result<RecordBatch, StoreError> {
+        if arguments.iter().any(|argument| argument == "slow") {
+            return Err(StoreError::Limit("too slow".to_owned()));
+        }
+        if arguments.is_empty() {
+            return Err(StoreError::Invalid(format!("{name} needs a text")));
+        }
+        let texts: ArrayRef = Arc::new(StringArray::from(arguments.to_vec()));
+        RecordBatch::try_from_iter([("said", texts)])
+            .map_err(|error| StoreError::Invalid(error.to_string()))
+    }
+
+    fn instead(&self, name: &str) -> String {
+        format!("{name} is not here")
+    }
+}
+
+#[tokio::test]
+async fn table_functions_are_asked_of_the_server_by_the_worker() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for store in [
+        open(in_memory(&directory.path().join("worker"))).await,
+        open(EmbeddedConfig { sql_worker: None, ..in_memory(&directory.path().join("here")) })
+            .await,
+    ] {
+        append(&*store, 0..3).await;
+        let ask = |statement: &'static str| store.sql_with(statement, Arc::new(Echo), LIMITS);
+        let answer = ask("SELECT e.said FROM echo('a', 7) e, echo('x') f, spans \
+             WHERE e.said <> f.said ORDER BY 1 LIMIT 4");
+        assert_eq!(texts(&answer.await.expect("answered")), ["7", "7", "7", "a"]);
+        let invalid = ask("SELECT * FROM echo()").await;
+        assert!(matches!(invalid, Err(StoreError::Invalid(why)) if why == "echo needs a text"));
+        let limited = ask("SELECT * FROM echo('slow')").await;
+        assert!(matches!(limited, Err(StoreError::Limit(why)) if why == "too slow"));
+        let expression = ask("SELECT * FROM echo(now())").await;
+        assert!(matches!(expression, Err(StoreError::Invalid(why)) if why.contains("takes texts")));
+        // Without functions, there is no such table.
+        let without = store.sql("SELECT * FROM echo('a')", LIMITS).await;
+        assert!(matches!(without, Err(StoreError::Invalid(_))));
+    }
 }

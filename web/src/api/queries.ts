@@ -23,6 +23,7 @@ import type {
   Sources,
   Status,
   TracePage,
+  Watch,
 } from "./types";
 
 const LIVE_MILLISECONDS = 2_000;
@@ -193,8 +194,17 @@ export const useSources = (range: Asked, service: string, operation: string, dep
 export const useBottlenecks = (range: Asked, entrance: string) =>
   useRuns<Bottlenecks>("bottlenecks", range, { entrance, limit: MOST_LISTED });
 
-export const useCapacity = (range: Asked, scale: string[]) =>
-  useRuns<Capacity>("capacity", range, { scale, limit: MOST_LISTED });
+export const useCapacity = (range: Asked, scale: string[], forecast: string) =>
+  useRuns<Capacity>("capacity", range, { scale, forecast, limit: MOST_LISTED });
+
+/** The rules that the server watches. They are evaluated every few seconds. */
+export const useWatch = () =>
+  useQuery({
+    queryKey: ["watch"],
+    queryFn: ({ signal }) => get<Watch>("watch", {}, signal),
+    refetchInterval: 5_000,
+    placeholderData: keepPreviousData,
+  });
 
 export const useStatus = () =>
   useQuery({

@@ -159,6 +159,8 @@ export type Bytes = string;
 export interface Capacity {
   /** The entrances with their rates, most runs first. */
   entrances: ScaledEntrance[];
+  /** The moment that rates are forecast for; null if that was not asked for. */
+  forecast_unix_nano: Nano | null;
   /** What was read for the answer. */
   observed: ObservedRuns;
   /** Operations; those that are furthest above their peaks first. */
@@ -564,6 +566,17 @@ export interface FanOut {
   /** The most at a time. */
   most: number;
 }
+
+/** What a forecast is made from. */
+export type ForecastMethod =
+  /** The same hour of three or more former weeks. */
+  | "former_weeks"
+  /** The same hour of three or more former days. */
+  | "former_days"
+  /** The line through the last hours, up to a day of them. */
+  | "trend"
+  /** The last hour, because fewer than three are known: a guess. */
+  | "as_now";
 
 /** The service graph. */
 export interface Graph {
@@ -971,6 +984,22 @@ export interface Range {
   start_unix_nano: Nano;
 }
 
+/** The forecast of a rate. */
+export interface RateForecast {
+  /** How sure it is, from 0 to 1: less from few hours, and from hours that differ. */
+  confidence: number;
+  /** What former rates were rarely above, scaled likewise. */
+  high_per_second: number;
+  /** Former hours that it is made from. */
+  hours: number;
+  /** What former rates were rarely below. */
+  low_per_second: number;
+  /** What it is made from. */
+  method: ForecastMethod;
+  /** Runs per second. */
+  per_second: number;
+}
+
 /** An operation above or below another one. */
 export interface Relation {
   /**
@@ -1068,6 +1097,8 @@ export interface RootSpan {
 export interface ScaledEntrance {
   /** By what the rate is multiplied. */
   factor: number;
+  /** What is forecast for it, before changes; null if nothing is. */
+  forecast: RateForecast | null;
   /** Runs per second now. */
   now_per_second: number;
   /** The operation. */
@@ -1574,4 +1605,84 @@ export interface TraceSummary {
   trace_id: string;
   /** Links that are not certain. */
   uncertain_links: number;
+}
+
+/** The rules that the server watches, and how they are. */
+export interface Watch {
+  /** The time before the window, which edges and errors are compared with. */
+  before_seconds: number;
+  /**
+   * Failures that were not counted for `new-error`, because there are too many kinds of them or
+   * too many at a time.
+   */
+  errors_left_out: Count;
+  /** The mean time that an evaluation took. */
+  evaluation_milliseconds: number;
+  /** Evaluations since the start. */
+  evaluations: Count;
+  /** How often rules are evaluated. */
+  every_seconds: number;
+  /** The rules, as they are configured. */
+  rules: WatchRule[];
+  /** What limits the answer. */
+  warnings: string[];
+  /** Where alerts are told; null if nowhere. */
+  webhook: Webhook | null;
+  /** The time that a rule is about, up to now. */
+  window_seconds: number;
+}
+
+/** What breaks a rule. */
+export interface WatchAlert {
+  /** What the value must not be beyond, or what was expected. */
+  bound: number;
+  /** Since when. */
+  since_unix_nano: Nano;
+  /** The service, `CLIENT -> SERVER`, or the service and kind of error. */
+  subject: string;
+  /** A sentence for people. */
+  text: string;
+  /** Seconds, a share from 0 to 1, calls, or calls per second. */
+  value: number;
+}
+
+/** A rule. */
+export interface WatchRule {
+  /** What breaks it now, the oldest first. */
+  alerts: WatchAlert[];
+  /** The rule, as it was written. */
+  rule: string;
+  /** Since when it is in this state. */
+  since_unix_nano: Nano;
+  /** How it is. */
+  state: WatchState;
+  /** Why it is not evaluated, or until when it learns; null otherwise. */
+  why: string | null;
+}
+
+/** How a rule is. */
+export type WatchState =
+  /** It holds. */
+  | "holds"
+  /** It is broken. */
+  | "broken"
+  /** It compares with the time before, of which not enough is known yet. */
+  | "learning"
+  /** It cannot be evaluated. */
+  | "unknown";
+
+/** Where alerts are told. */
+export interface Webhook {
+  /** Alerts that were given up: too many waited, or it did not take them often enough. */
+  dropped: Count;
+  /** Requests that failed; each is tried again some times. */
+  failures: Count;
+  /** Why the last one failed; null if it did not. */
+  last_error: string | null;
+  /** Alerts that were told. */
+  told: Count;
+  /** Where, without password and query. */
+  url: string;
+  /** Alerts that wait. */
+  waiting: Count;
 }

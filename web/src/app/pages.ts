@@ -13,6 +13,7 @@ import { sourcesPage } from "../pages/sources";
 import { bottlenecksPage } from "../pages/bottlenecks";
 import { capacityPage } from "../pages/capacity";
 import { journeyPage } from "../pages/journey";
+import { watchPage } from "../pages/watch";
 import { servicePage } from "../pages/service";
 import { statusPage } from "../pages/status";
 
@@ -43,6 +44,7 @@ export const PAGES: readonly Page[] = [
   entrancesPage,
   sourcesPage,
   capacityPage,
+  watchPage,
   journeyPage,
   servicePage,
   statusPage,

@@ -171,6 +171,43 @@ export async function analysisChecks(t) {
     },
   );
 
+  await t.check("watched rules are listed with their state and what breaks them", async () => {
+    await t.open("/watch", "watch-page");
+    const answer = await (await page.request.get(`${t.base}/api/v1/watch`)).json();
+    if (answer.rules.length === 0) {
+      await page.waitForSelector(".notice.warn");
+      const text = await page.textContent(".notice.warn");
+      must(text.includes("[watch] rules"), `it does not say how to write a rule: ${text}`);
+      return;
+    }
+    await page.waitForSelector("[data-testid=watch] tbody tr");
+    const shown = await rows("watch", "rule", "state", "alerts");
+    must(
+      answer.rules.every((rule) => shown.some((row) => row.rule === rule.rule)),
+      `rules are missing: ${JSON.stringify(shown)}`,
+    );
+    const broken = shown.filter((row) => row.state === "broken");
+    must(
+      broken.every((row) => Number(row.alerts) > 0),
+      "a broken rule has no evidence",
+    );
+    await t.shot("watch");
+  });
+
+  await t.check("capacity says what a forecast is made from", async () => {
+    await t.open("/capacity", "loads");
+    await page.selectOption("[data-testid=forecast]", "24h");
+    await page.waitForURL((url) => url.searchParams.get("forecast") === "24h");
+    await page.waitForSelector("[data-testid=basis], .notice.warn");
+    const basis = await page.$$eval("[data-testid=basis], .notice.warn", (all) =>
+      all.map((one) => one.textContent),
+    );
+    must(
+      basis.some((one) => /sure|nothing is forecast/.test(one)),
+      `no basis is shown: ${basis}`,
+    );
+  });
+
   await t.check(
     "a slider of capacity changes what its services get, held against peaks",
     async () => {

@@ -16,7 +16,7 @@ use crate::answer_limits::AnswerLimits;
 use crate::native::parameters::Parameters;
 use crate::problem::Problem;
 
-pub(in crate::native) async fn bottlenecks(
+pub(crate) async fn bottlenecks(
     State(queries): State<Queries>,
     State(limits): State<Arc<AnswerLimits>>,
     UrlQuery(pairs): Pairs,

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use axum::extract::{Query as UrlQuery, State};
 use axum::response::Json;
+use spanwise_analyze::forecast::ForecastMethod;
 use spanwise_analyze::{Chain, Load, Operation, Peak};
 use spanwise_api as api;
 use spanwise_api::Nano;
 use spanwise_api::endpoints::CAPACITY;
-use spanwise_query::{ObservedRuns, Queries, RunFigures};
+use spanwise_query::{ObservedRuns, Queries, RateHistory, RunFigures, now_unix_nano};
+use spanwise_store::TimeRange;
 
 use super::scale::{self, MAX_SCALES, Scale};
 use super::{Pairs, computed, convert, observed, rows};
@@ -17,10 +19,12 @@ use crate::answer_limits::AnswerLimits;
 use crate::native::parameters::Parameters;
 use crate::problem::Problem;
 
+/// The furthest that is forecast.
+const MAX_AHEAD_NANO: i64 = 366 * 24 * 3_600_000_000_000;
 /// The most chains that are named for a load.
 const MAX_CHAINS: usize = 10;
 
-pub(in crate::native) async fn capacity(
+pub(crate) async fn capacity(
     State(queries): State<Queries>,
     State(limits): State<Arc<AnswerLimits>>,
     UrlQuery(pairs): Pairs,
@@ -36,16 +40,79 @@ pub(in crate::native) async fn capacity(
             scales.len()
         )));
     }
+    let ahead_nano = parameters.duration("forecast")?;
+    if ahead_nano.is_some_and(|ahead| !(0..=MAX_AHEAD_NANO).contains(&ahead)) {
+        return Err(Problem::invalid("`forecast` is 0s to 366d ahead"));
+    }
     let runs =
         observed(&queries, &limits, parameters.time_range()?, RunFigures::Everything).await?;
-    let predicted = computed(move || predict(&runs, &scales, limit)).await?;
+    let expected = match ahead_nano {
+        None => None,
+        Some(ahead) => Some(Expected::read(&queries, &runs, ahead).await?),
+    };
+    let predicted = computed(move || predict(&runs, &scales, expected.as_ref(), limit)).await?;
     predicted.map(Json).map_err(Problem::invalid)
 }
 
+/// What entrances are expected to get.
+struct Expected {
+    at_unix_nano: i64,
+    history: RateHistory,
+    /// Requests in the time that was observed, counted as in the history.
+    now: BTreeMap<Operation, u64>,
+}
+
+impl Expected {
+    async fn read(
+        queries: &Queries,
+        runs: &ObservedRuns,
+        ahead_nano: i64,
+    ) -> Result<Self, Problem> {
+        let now_unix_nano = now_unix_nano();
+        let time = TimeRange {
+            from_unix_nano: runs.from_unix_nano,
+            to_unix_nano: runs.time.to_unix_nano.min(now_unix_nano).max(runs.from_unix_nano + 1),
+        };
+        Ok(Self {
+            at_unix_nano: now_unix_nano.saturating_add(ahead_nano),
+            history: queries.rate_history().await?,
+            now: queries.request_counts(time).await?,
+        })
+    }
+
+    /// The forecast of an entrance, as a rate of runs: not all of its spans may have been runs.
+    fn of(&self, name: &Operation, now_per_second: f64, seconds: f64) -> Option<api::RateForecast> {
+        let forecast = self.history.operation(name, self.at_unix_nano)?;
+        let spans_per_second = *self.now.get(name)? as f64 / seconds.max(1e-9);
+        let runs_of_spans = now_per_second / spans_per_second;
+        if !runs_of_spans.is_finite() {
+            return None;
+        }
+        Some(api::RateForecast {
+            confidence: forecast.confidence,
+            high_per_second: forecast.range.1 * runs_of_spans,
+            hours: forecast.hours as u64,
+            low_per_second: forecast.range.0 * runs_of_spans,
+            method: match forecast.method {
+                ForecastMethod::FormerWeeks => api::ForecastMethod::FormerWeeks,
+                ForecastMethod::FormerDays => api::ForecastMethod::FormerDays,
+                ForecastMethod::Trend => api::ForecastMethod::Trend,
+                ForecastMethod::AsNow => api::ForecastMethod::AsNow,
+            },
+            per_second: forecast.per_second * runs_of_spans,
+        })
+    }
+}
+
 /// The loads with these changes. The error names a change that fits no entrance.
-fn predict(runs: &ObservedRuns, scales: &[Scale], limit: usize) -> Result<api::Capacity, String> {
+fn predict(
+    runs: &ObservedRuns,
+    scales: &[Scale],
+    expected: Option<&Expected>,
+    limit: usize,
+) -> Result<api::Capacity, String> {
     let chains = runs.chains.chains();
-    let entrances = entrances(runs, scales)?;
+    let entrances = entrances(runs, scales, expected)?;
     let factors: BTreeMap<(&str, &str), f64> = entrances
         .iter()
         .map(|entrance| ((entrance.service.as_str(), entrance.operation.as_str()), entrance.factor))
@@ -83,6 +150,13 @@ fn predict(runs: &ObservedRuns, scales: &[Scale], limit: usize) -> Result<api::C
     let total = operations.len() as u64;
     operations.truncate(limit);
     let mut warnings = runs.warnings.clone();
+    let unknown = entrances.iter().filter(|entrance| entrance.forecast.is_none()).count();
+    if expected.is_some() && unknown > 0 {
+        warnings.push(format!(
+            "nothing is forecast for {unknown} entrances, which had no whole hour yet: their rate \
+             is that of now"
+        ));
+    }
     if services.len() > limit {
         warnings.push(format!(
             "{limit} of {} services are listed; raise `limit` for more",
@@ -92,6 +166,7 @@ fn predict(runs: &ObservedRuns, scales: &[Scale], limit: usize) -> Result<api::C
     }
     Ok(api::Capacity {
         entrances,
+        forecast_unix_nano: expected.map(|expected| Nano(expected.at_unix_nano)),
         observed: convert::observed(runs),
         operations,
         peak_seconds: runs.peaks.step_seconds(),
@@ -102,7 +177,11 @@ fn predict(runs: &ObservedRuns, scales: &[Scale], limit: usize) -> Result<api::C
 }
 
 /// The entrances with their changes, most runs first.
-fn entrances(runs: &ObservedRuns, scales: &[Scale]) -> Result<Vec<api::ScaledEntrance>, String> {
+fn entrances(
+    runs: &ObservedRuns,
+    scales: &[Scale],
+    expected: Option<&Expected>,
+) -> Result<Vec<api::ScaledEntrance>, String> {
     let seconds = runs.window_seconds;
     let mut entrances: Vec<(Operation, f64)> = runs
         .chains
@@ -111,15 +190,33 @@ fn entrances(runs: &ObservedRuns, scales: &[Scale]) -> Result<Vec<api::ScaledEnt
         .map(|(name, entrance)| (name, convert::per_second(entrance.runs, seconds)))
         .collect();
     entrances.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-    let named: Vec<(&str, &str, f64)> = entrances
-        .iter()
-        .map(|(name, rate)| (name.service.as_str(), name.operation.as_str(), *rate))
+    let forecasts: Vec<Option<api::RateForecast>> =
+        (entrances.iter()).map(|(name, rate)| expected?.of(name, *rate, seconds)).collect();
+    let base = |place: usize, rate: f64| match &forecasts[place] {
+        Some(forecast) => forecast.per_second,
+        None => rate,
+    };
+    let named: Vec<(&str, &str, f64)> = (entrances.iter().enumerate())
+        .map(|(place, (name, rate))| {
+            (name.service.as_str(), name.operation.as_str(), base(place, *rate))
+        })
         .collect();
     let factors = scale::factors(scales, &named)?;
-    let scaled = entrances.into_iter().zip(factors).map(|((name, rate), factor)| {
+    let bases: Vec<f64> = named.iter().map(|(_, _, base)| *base).collect();
+    let all = entrances.into_iter().zip(factors).zip(bases).zip(forecasts);
+    let scaled = all.map(|((((name, rate), factor), base), forecast)| {
         let Operation { service, operation } = name;
-        let (now_per_second, predicted_per_second) = (rate, rate * factor);
-        api::ScaledEntrance { factor, now_per_second, operation, predicted_per_second, service }
+        let (now_per_second, predicted_per_second) = (rate, base * factor);
+        // An entrance has runs, so its rate is not 0.
+        let factor = if rate > 0.0 { predicted_per_second / rate } else { factor };
+        api::ScaledEntrance {
+            factor,
+            forecast,
+            now_per_second,
+            operation,
+            predicted_per_second,
+            service,
+        }
     });
     Ok(scaled.collect())
 }

@@ -18,8 +18,8 @@ use spanwise_query::traceql::Bounds;
 use spanwise_query::{ObservedRuns, Queries, RunFigures};
 use spanwise_store::TimeRange;
 
-pub(super) use bottlenecks::bottlenecks;
-pub(super) use capacity::capacity;
+pub(crate) use bottlenecks::bottlenecks;
+pub(crate) use capacity::capacity;
 
 use super::parameters::{Parameters, brief};
 use crate::answer_limits::AnswerLimits;
@@ -58,7 +58,7 @@ fn rows(parameters: &Parameters) -> Result<usize, Problem> {
     parameters.count("limit", DEFAULT_ROWS, MAX_ROWS)
 }
 
-pub(super) async fn chains(
+pub(crate) async fn chains(
     State(queries): State<Queries>,
     State(limits): State<Arc<AnswerLimits>>,
     UrlQuery(pairs): Pairs,
@@ -85,7 +85,7 @@ pub(super) async fn chains(
     Ok(Json(computed(list).await?))
 }
 
-pub(super) async fn chain(
+pub(crate) async fn chain(
     State(queries): State<Queries>,
     State(limits): State<Arc<AnswerLimits>>,
     Path(id): Path<String>,
@@ -120,7 +120,7 @@ pub(super) async fn chain(
     })
 }
 
-pub(super) async fn depends(
+pub(crate) async fn depends(
     State(queries): State<Queries>,
     State(limits): State<Arc<AnswerLimits>>,
     UrlQuery(pairs): Pairs,
@@ -146,7 +146,7 @@ pub(super) async fn depends(
     Ok(Json(computed(list).await?))
 }
 
-pub(super) async fn entrances(
+pub(crate) async fn entrances(
     State(queries): State<Queries>,
     State(limits): State<Arc<AnswerLimits>>,
     UrlQuery(pairs): Pairs,
@@ -170,7 +170,7 @@ pub(super) async fn entrances(
     Ok(Json(computed(list).await?))
 }
 
-pub(super) async fn sources(
+pub(crate) async fn sources(
     State(queries): State<Queries>,
     State(limits): State<Arc<AnswerLimits>>,
     UrlQuery(pairs): Pairs,

@@ -1,6 +1,6 @@
 //! `spanwise capacity`
 
-use spanwise_api::{Capacity, PredictedLoad};
+use spanwise_api::{Capacity, ForecastMethod, PredictedLoad, RateForecast};
 
 use super::{foot, listed, rate};
 use crate::terminal::{Align, Paint, Table, brief};
@@ -34,6 +34,7 @@ fn entrances(answer: &Capacity) -> Table {
         ("NOW", Align::Right),
         ("FACTOR", Align::Right),
         ("THEN", Align::Right),
+        ("FORECAST", Align::Left),
     ]);
     for entrance in &answer.entrances {
         table.row(vec![
@@ -41,9 +42,23 @@ fn entrances(answer: &Capacity) -> Table {
             rate(entrance.now_per_second),
             format!("{:.2}x", entrance.factor),
             rate(entrance.predicted_per_second),
+            entrance.forecast.as_ref().map_or(String::new(), forecast),
         ]);
     }
     table
+}
+
+/// What a forecast is made from, and how sure it is.
+fn forecast(forecast: &RateForecast) -> String {
+    let RateForecast { confidence, high_per_second, hours, low_per_second, .. } = forecast;
+    let made_from = match forecast.method {
+        ForecastMethod::FormerWeeks => format!("same hour of {hours} weeks"),
+        ForecastMethod::FormerDays => format!("same hour of {hours} days"),
+        ForecastMethod::Trend => format!("trend of {hours} hours"),
+        ForecastMethod::AsNow => "as in the last hour: a guess".to_owned(),
+    };
+    let (low, high) = (rate(*low_per_second), rate(*high_per_second));
+    format!("{made_from}, {low} to {high}, {:.0} % sure", confidence * 100.0)
 }
 
 fn loads(head: &str, loads: &[PredictedLoad]) -> Table {

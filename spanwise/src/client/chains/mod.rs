@@ -86,7 +86,7 @@ fn capacity_request(flags: &CapacityFlags, now_unix_nano: i64) -> Request {
     let request = over(Request::get(&CAPACITY.url_path(&[])), &flags.analysis, now_unix_nano);
     let scaled =
         flags.scale.iter().fold(request, |request, scale| request.parameter("scale", scale));
-    limited(scaled, &flags.rows)
+    limited(with(scaled, "forecast", flags.forecast.as_deref()), &flags.rows)
 }
 
 /// An operation with its service.

@@ -118,7 +118,7 @@ fn scales_reach_the_api_and_loads_are_held_against_peaks() {
         "services": [load(None)], "total": 1, "warnings": [],
     });
     let text = capacity::render(&serde_json::from_value(answer).expect("a load"), Paint::off());
-    assert!(text.contains("a buy     2.00/s   3.00x  6.00/s\n"), "{text}");
+    assert!(text.contains("a buy     2.00/s   3.00x  6.00/s"), "{text}");
     assert!(
         text.contains(
             "db SELECT  2.00/s  6.00/s     4.00/s    150 %      0.50       1.50  buy 6.00/s\n"

@@ -12,6 +12,7 @@ mod answer;
 mod attribute;
 mod confine;
 mod depth;
+mod functions;
 mod keys;
 mod process;
 mod scan;
@@ -30,7 +31,9 @@ use tokio::sync::oneshot;
 pub use process::SqlWorker;
 pub use worker::run_sql_worker;
 
-use crate::contract::{MAX_ANSWER_BYTES, MAX_STATEMENT_BYTES, SqlAnswer, SqlLimits, StoreError};
+use crate::contract::{
+    MAX_ANSWER_BYTES, MAX_STATEMENT_BYTES, SqlAnswer, SqlFunctions, SqlLimits, StoreError,
+};
 use crate::embedded::fault;
 use crate::embedded::state::Snapshot;
 use crate::room::{AnswerRoom, Rooms};
@@ -65,6 +68,7 @@ impl Engine {
         &self,
         snapshot: impl FnOnce() -> Result<Snapshot, StoreError>,
         statement: &str,
+        functions: Option<Arc<dyn SqlFunctions>>,
         limits: SqlLimits,
     ) -> Result<SqlAnswer, StoreError> {
         let deadline = Instant::now() + limits.timeout;
@@ -75,11 +79,11 @@ impl Engine {
             )));
         }
         let room = self.rooms.take(limits.timeout).await?;
-        let rows = Local::new(snapshot()?);
+        let rows = Local::new(snapshot()?, functions);
         let ending = Arc::new(Ending::default());
         // The caller may be cancelled at any time.
         let _guard = EndOnDrop(Arc::clone(&ending));
-        let job = job(statement, limits, deadline);
+        let job = Job { functions: rows.function_names(), ..job(statement, limits, deadline) };
         let worker = self.worker.clone();
         let work = move || match &worker {
             Some(worker) => process::run(worker, &rows, &job, &ending),
@@ -99,7 +103,7 @@ impl Engine {
     ) -> Result<Vec<RecordBatch>, StoreError> {
         let deadline = Instant::now() + limits.timeout;
         let room = self.own_rooms.take(limits.timeout).await?;
-        let rows = Local::new(snapshot()?);
+        let rows = Local::new(snapshot()?, None);
         let job = job(statement, limits, deadline);
         let work = move || run_in_process(rows, &job);
         let ((batches, _), _) = on_a_thread(room, deadline, limits.timeout, work).await?;
@@ -120,6 +124,7 @@ fn job(statement: &str, limits: SqlLimits, deadline: Instant) -> Job {
     let left = deadline.saturating_duration_since(Instant::now()) + LATER;
     Job {
         statement: statement.to_owned(),
+        functions: Vec::new(),
         rows: limits.rows,
         memory_bytes: limits.memory_bytes,
         answer_bytes: MAX_ANSWER_BYTES,

@@ -12,7 +12,7 @@ use datafusion::common::DataFusionError;
 use parking_lot::Mutex;
 
 use super::scan::{Cursor, Local};
-use super::wire::{self, Failure, FromWorker, Job, ToWorker};
+use super::wire::{self, FromWorker, Job, ToWorker};
 use super::{confine, words};
 use crate::contract::StoreError;
 use crate::embedded::fault;
@@ -184,17 +184,22 @@ fn converse(
                     ahead = Some((scan, ready(cursor)?));
                 }
             }
+            FromWorker::Call { name, arguments } => {
+                let (message, batch) = match rows.call(&name, &arguments) {
+                    Ok(rows) => {
+                        (ToWorker::Batch, wire::encode(&rows).map_err(DataFusionError::from)?)
+                    }
+                    Err(error) => (ToWorker::Refused(error.into()), Vec::new()),
+                };
+                wire::send(&mut to, &message, &batch)?;
+            }
             FromWorker::Answer => {
                 left_bytes -= body.len();
                 answer.push(wire::decode(body).map_err(DataFusionError::from)?);
             }
             FromWorker::Done { truncated } => return Ok((answer, truncated)),
             FromWorker::Failed(failure) => {
-                return Err(WorkerError::Refused(match failure {
-                    Failure::Invalid(reason) => StoreError::Invalid(reason),
-                    Failure::Limit(reason) => StoreError::Limit(reason),
-                    Failure::Other(reason) => failed(reason),
-                }));
+                return Err(WorkerError::Refused(failure.into()));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Reads a snapshot of rows in memory and in files, some rows at a time.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,7 +12,8 @@ use datafusion::common::DataFusionError;
 use spanwise_model::schema::column;
 
 use super::table::{Batches, Scan, Source};
-use crate::contract::TimeRange;
+use super::words;
+use crate::contract::{SqlFunctions, StoreError, TimeRange};
 use crate::embedded::files::SpanFile;
 use crate::embedded::files::index::BLOCK_ROWS;
 use crate::embedded::files::layout::Wanted;
@@ -32,11 +34,43 @@ const BATCH_ROWS: usize = 8192;
 pub(super) struct Local {
     recent: Arc<Vec<Arc<View>>>,
     files: Arc<Vec<Arc<SpanFile>>>,
+    functions: Option<Functions>,
+}
+
+/// The server's table functions.
+#[derive(Clone)]
+struct Functions(Arc<dyn SqlFunctions>);
+
+impl fmt::Debug for Functions {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_list().entries(self.0.names()).finish()
+    }
 }
 
 impl Local {
-    pub(super) fn new(snapshot: Snapshot) -> Self {
-        Self { recent: Arc::new(snapshot.recent), files: Arc::new(snapshot.files) }
+    pub(super) fn new(snapshot: Snapshot, functions: Option<Arc<dyn SqlFunctions>>) -> Self {
+        Self {
+            recent: Arc::new(snapshot.recent),
+            files: Arc::new(snapshot.files),
+            functions: functions.map(Functions),
+        }
+    }
+
+    /// The names of table functions.
+    pub(super) fn function_names(&self) -> Vec<String> {
+        let names = self.functions.iter().flat_map(|functions| functions.0.names());
+        names.map(|name| (*name).to_owned()).collect()
+    }
+
+    /// The rows of a table function.
+    ///
+    /// # Errors
+    /// What the function says of its arguments.
+    pub(super) fn call(&self, name: &str, arguments: &[String]) -> Result<RecordBatch, StoreError> {
+        let functions = self.functions.as_ref();
+        let functions = functions
+            .ok_or_else(|| StoreError::Invalid(format!("there is no table function {name}")))?;
+        functions.0.call(name, arguments)
     }
 
     /// Starts a scan.
@@ -68,6 +102,14 @@ impl Source for Local {
             Ok(cursor) => Box::new(cursor),
             Err(error) => Box::new(std::iter::once(Err(error))),
         }
+    }
+
+    fn functions(&self) -> Vec<String> {
+        self.function_names()
+    }
+
+    fn call(&self, name: &str, arguments: &[String]) -> Result<RecordBatch, DataFusionError> {
+        Self::call(self, name, arguments).map_err(words::of_function)
     }
 }
 

@@ -15,6 +15,7 @@ use datafusion::prelude::SessionConfig;
 use futures::StreamExt as _;
 
 use super::attribute::AttributeFunction;
+use super::functions::ServerFunction;
 use super::table::{Source, SpanTable};
 use super::{depth, keys, words};
 use crate::contract::StoreError;
@@ -100,8 +101,12 @@ async fn plan(
     statement: &str,
     bounds: Bounds,
 ) -> Result<PlannedStatement, StoreError> {
-    let table = Arc::new(SpanTable::new(source));
+    let table = Arc::new(SpanTable::new(Arc::clone(&source)));
     let context = context(Arc::clone(&table), bounds).map_err(words::refused)?;
+    for name in source.functions() {
+        let function = ServerFunction::new(&name, Arc::clone(&source));
+        context.register_udtf(&name, Arc::new(function));
+    }
     let state = context.state();
     let dialect = &state.config_options().sql_parser.dialect;
     let statement = state.sql_to_statement(statement, dialect).map_err(words::refused)?;

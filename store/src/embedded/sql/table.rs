@@ -52,6 +52,15 @@ pub(super) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, DataFusion
 pub(super) trait Source: fmt::Debug + Send + Sync {
     /// Starts a scan. It may block, so it runs on the statement's thread.
     fn scan(&self, scan: &Scan) -> Batches;
+
+    /// The names of the server's table functions.
+    fn functions(&self) -> Vec<String>;
+
+    /// The rows of a table function. It may block, likewise.
+    ///
+    /// # Errors
+    /// What the function says of its arguments.
+    fn call(&self, name: &str, arguments: &[String]) -> Result<RecordBatch, DataFusionError>;
 }
 
 /// The table `spans`. See the module's description.

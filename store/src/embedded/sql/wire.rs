@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::table::Scan;
 use crate::contract::StoreError;
+use crate::embedded::fault;
 
 /// Maximum bytes of a message without its rows. The largest is a statement.
 const MOST_MESSAGE_BYTES: usize = 1 << 20;
@@ -28,6 +29,8 @@ const MOST_MESSAGE_BYTES: usize = 1 << 20;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Job {
     pub(super) statement: String,
+    /// Names of the server's table functions.
+    pub(super) functions: Vec<String>,
     pub(super) rows: usize,
     pub(super) memory_bytes: usize,
     pub(super) answer_bytes: usize,
@@ -49,6 +52,8 @@ pub(super) enum FromWorker {
     Next(usize),
     /// Ends a scan early.
     Close(usize),
+    /// Requests the rows of a table function.
+    Call { name: String, arguments: Vec<String> },
     /// Rows of the answer.
     Answer,
     /// The answer is complete.
@@ -66,6 +71,8 @@ pub(super) enum ToWorker {
     Rows(usize),
     /// The scan has no more rows.
     End,
+    /// The function refuses its arguments.
+    Refused(Failure),
 }
 
 /// Why a statement failed.
@@ -74,6 +81,18 @@ pub(super) enum Failure {
     Invalid(String),
     Limit(String),
     Other(String),
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Invalid(reason) => Self::Invalid(reason),
+            Failure::Limit(reason) => Self::Limit(reason),
+            Failure::Other(reason) => {
+                fault::io("the process for the statement failed")(io::Error::other(reason))
+            }
+        }
+    }
 }
 
 impl From<StoreError> for Failure {

@@ -11,6 +11,11 @@ use crate::embedded::fault;
 /// Maximum length of an error message. Some repeat the whole statement.
 const MESSAGE_CHARS: usize = 800;
 
+/// The error of a table function, on its way through the engine.
+pub(super) fn of_function(error: StoreError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
 /// Maps an error to its cause: the statement, a limit, or the program.
 pub(super) fn refused(error: DataFusionError) -> StoreError {
     match error.find_root() {
@@ -24,6 +29,13 @@ pub(super) fn refused(error: DataFusionError) -> StoreError {
             ) =>
         {
             fault::engine("the statement failed")(error)
+        }
+        DataFusionError::External(inner) if inner.downcast_ref::<StoreError>().is_some() => {
+            match inner.downcast_ref::<StoreError>() {
+                Some(StoreError::Invalid(why)) => StoreError::Invalid(why.clone()),
+                Some(StoreError::Limit(why)) => StoreError::Limit(why.clone()),
+                _ => fault::engine("the statement failed")(error),
+            }
         }
         DataFusionError::IoError(_) | DataFusionError::External(_) => {
             fault::engine("the statement failed")(error)

@@ -67,7 +67,8 @@ fn answer(link: &Arc<Mutex<Link>>, job: &Job) -> io::Result<()> {
         sent.map_err(fault::io("cannot answer"))?;
         Ok(is_all)
     };
-    let source = Arc::new(RemoteRows { link: Arc::clone(link) });
+    let functions = job.functions.clone();
+    let source = Arc::new(RemoteRows { link: Arc::clone(link), functions });
     let ran = || statement::run(source, &job.statement, bounds, &mut take);
     let ran = catch_unwind(AssertUnwindSafe(ran)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str);
@@ -93,6 +94,7 @@ struct Link {
 #[derive(Debug)]
 struct RemoteRows {
     link: Arc<Mutex<Link>>,
+    functions: Vec<String>,
 }
 
 impl Source for RemoteRows {
@@ -103,6 +105,24 @@ impl Source for RemoteRows {
         match wire::send(&mut link.output, &FromWorker::Scan(scan.clone()), &[]) {
             Ok(()) => Box::new(ScanBatches { link: Arc::clone(&self.link), scan: number }),
             Err(error) => Box::new(std::iter::once(Err(error.into()))),
+        }
+    }
+
+    fn functions(&self) -> Vec<String> {
+        self.functions.clone()
+    }
+
+    fn call(&self, name: &str, arguments: &[String]) -> Result<RecordBatch, DataFusionError> {
+        let mut link = self.link.lock();
+        let (name, arguments) = (name.to_owned(), arguments.to_vec());
+        wire::send(&mut link.output, &FromWorker::Call { name, arguments }, &[])?;
+        let answer = wire::receive::<ToWorker>(&mut link.input, usize::MAX)?;
+        match answer.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))? {
+            (ToWorker::Batch, rows) => Ok(wire::decode(rows)?),
+            (ToWorker::Refused(failure), _) => Err(words::of_function(failure.into())),
+            (ToWorker::Rows(_) | ToWorker::End, _) => {
+                Err(io::Error::from(io::ErrorKind::InvalidData).into())
+            }
         }
     }
 }
@@ -124,6 +144,7 @@ impl ScanBatches {
             ToWorker::Batch => Some(wire::decode(rows)?),
             ToWorker::Rows(count) => Some(wire::no_columns(count)?),
             ToWorker::End => None,
+            ToWorker::Refused(failure) => return Err(words::of_function(failure.into())),
         })
     }
 }

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 import { useCapacity } from "../../api/queries";
-import type { Capacity, PredictedLoad, ScaledEntrance } from "../../api/types";
+import type { Capacity, PredictedLoad, RateForecast, ScaledEntrance } from "../../api/types";
 import { Link, setParams, usePlace } from "../../app/router";
 import { useZone } from "../../app/zone";
 import {
@@ -17,7 +17,7 @@ import {
   withScale,
 } from "../../model/capacity";
 import { formatDuration } from "../../model/duration";
-import { formatRate, plural } from "../../model/number";
+import { formatRate, formatShare, plural } from "../../model/number";
 import { formatSecond, milliseconds } from "../../model/time";
 import { AnalysisPage } from "../../parts/AnalysisPage";
 import { OperationLink } from "../../parts/OperationLink";
@@ -30,6 +30,14 @@ import type { PageRange } from "../../parts/range";
 /** Entrances that have a slider. The others follow the one for all. */
 const MOST_SLIDERS = 40;
 
+/** How far ahead rates are forecast. */
+const AHEAD: readonly (readonly [string, string])[] = [
+  ["", "now"],
+  ["1h", "in an hour (forecast)"],
+  ["24h", "tomorrow at this time (forecast)"],
+  ["168h", "in a week (forecast)"],
+];
+
 type Set = (name: string, value: string | null, how: "push" | "replace") => void;
 
 /** What every service gets if entrances are called more often, held against observed peaks. */
@@ -38,7 +46,8 @@ export default function CapacityPage({ when }: { when: string }) {
   const range = usePageRange();
   const { by, wrong } = scalesOf(params.getAll("scale"));
   const isOperations = params.get("of") === "operations";
-  const answer = useCapacity(range, scaleTexts(by));
+  const forecast = params.get("forecast") ?? "";
+  const answer = useCapacity(range, scaleTexts(by), forecast);
   const set: Set = (name, value, how) =>
     setParams({ scale: scaleTexts(withScale(by, name, value)) }, how);
   return (
@@ -72,6 +81,23 @@ export default function CapacityPage({ when }: { when: string }) {
               </button>
             ))}
           </span>
+          <label>
+            Rates of{" "}
+            <select
+              data-testid="forecast"
+              value={forecast}
+              onChange={(event) => setParams({ forecast: event.target.value || null }, "push")}
+            >
+              {AHEAD.map(([value, name]) => (
+                <option key={value} value={value}>
+                  {name}
+                </option>
+              ))}
+              {!AHEAD.some(([value]) => value === forecast) && (
+                <option value={forecast}>in {forecast} (forecast)</option>
+              )}
+            </select>
+          </label>
           {wrong.length > 0 && (
             <span className="warn-text" role="alert">
               Not understood: {wrong.join("; ")}. Write <code>SERVICE OPERATION=3x</code> or{" "}
@@ -192,6 +218,7 @@ function Slider(props: {
         {rates && (
           <>
             {formatRate(rates.now_per_second)}
+            {rates.forecast && <Basis of={rates.forecast} />}
             {Math.abs(rates.factor - 1) > 1e-9 && (
               <>
                 {" → "}
@@ -202,6 +229,26 @@ function Slider(props: {
         )}
       </span>
     </div>
+  );
+}
+
+/** What a forecast is made from, and how sure it is. */
+function Basis({ of }: { of: RateForecast }) {
+  const basis = {
+    former_weeks: `same hour of ${plural(of.hours, "week")}`,
+    former_days: `same hour of ${plural(of.hours, "day")}`,
+    trend: `trend of ${plural(of.hours, "hour")}`,
+    as_now: "as in the last hour, a guess",
+  }[of.method];
+  return (
+    <span
+      className="quiet"
+      data-testid="basis"
+      title={`${formatRate(of.low_per_second)} to ${formatRate(of.high_per_second)}`}
+    >
+      {" "}
+      ({basis}, {formatShare(of.confidence)} sure)
+    </span>
   );
 }
 
