@@ -307,7 +307,7 @@ fn each_change_raises_its_alarm_and_nothing_else() {
     shop.run(2 * 3_600, &USUAL, &["ads"]);
     assert_eq!(shop.began, [""; 0]);
     // `ads` is not called any more, and `search` is.
-    shop.run(400, &USUAL, &["search"]);
+    shop.run(400, &Load { failing: 0.0, ..USUAL }, &["search"]);
     shop.began.sort();
     assert_eq!(shop.began, ["new-edge: web -> search", "vanished-edge: web -> ads"]);
     shop.began.clear();
