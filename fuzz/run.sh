@@ -4,14 +4,14 @@
 #   fuzz/run.sh SECONDS [TARGET…]
 #
 # A target is a parser: of a protocol between traced processes, by its name in spans; of executables
-# (`program`); or of data that is sent to the server. `traffic` is all protocols together, including
-# their recognition.
+# (`program`); of what native programs and LTTng write to files (`native`, `ctf`); or of data that is
+# sent to the server. `traffic` is all protocols together, including their recognition.
 #
 # LLVM's coverage instrumentation and libFuzzer work with the stable toolchain. Sanitizers do not,
 # but they are hardly needed: the parsers contain no unsafe code, except that texts of a batch are
 # not validated again, which is asserted here.
 #
-# Protocols and OTLP start with recorded data (tests/recorded), which is written to fuzz/seeds/.
+# Protocols, OTLP and files start with recorded data (tests/recorded), which is written to fuzz/seeds/.
 # Inputs that reach new code are kept in fuzz/corpus/, where the next run continues. Neither
 # directory is in the repository. An input that breaks something is saved in fuzz/found/. To repeat
 # it:
@@ -26,7 +26,7 @@ protocols=(websocket) # what HTTP/1 goes over to; every other parser has a folde
 for folder in ../capture/protocols/src/parsers/*/; do
     protocols+=("$(basename "$folder")")
 done
-all=("${protocols[@]}" traffic program plugin otlp otap zipkin jaeger jvm flight compression parameters traceql)
+all=("${protocols[@]}" traffic program plugin otlp otap zipkin jaeger jvm native ctf flight compression parameters traceql)
 host=$(rustc -vV | sed -n 's/^host: //p')
 build=${CARGO_TARGET_DIR:-$PWD/target}
 
@@ -58,6 +58,11 @@ used() {
 }
 export SPANWISE_PLUGIN=$build/stash.wasm
 ../examples/plugin/build.sh ../examples/plugin/stash.c "$SPANWISE_PLUGIN"
+# The library's own test program makes a recording.
+make -s -C ../agents/native BUILD="$build/native" "$build/native/library"
+export SPANWISE_RECORDED=$build/native/recorded
+rm -rf "$SPANWISE_RECORDED"
+"$build/native/library" record "$SPANWISE_RECORDED" >/dev/null
 
 if [ "$seconds" = 0 ]; then
     choose "$1"

@@ -642,6 +642,7 @@ mod tests {
             let default = setting.default.text();
             let value = match (setting.key, &*default) {
                 ("agent.hide", "") => "keys",
+                ("agent.logs_to" | "agent.metrics_to", "") => "http://a:1",
                 (_, "") => "service=a",
                 (_, default) => default,
             };

@@ -6,13 +6,16 @@
 
 mod client;
 mod config;
+mod drain;
 mod failure;
 mod flags;
+mod host_metrics;
 mod import;
 mod java;
 mod key;
 mod manual;
 mod memory;
+mod otlp;
 mod replay;
 mod run;
 mod terminal;

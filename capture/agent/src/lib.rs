@@ -122,6 +122,11 @@ pub enum AgentError {
     Thread(std::io::Error),
 }
 
+/// The system's name of this machine.
+pub fn host_name() -> String {
+    Processes::host_name()
+}
+
 /// Facts about a running agent.
 #[derive(Debug, Clone, Serialize)]
 pub struct AgentFacts {

@@ -124,6 +124,11 @@ impl AgentConfig {
         }
     }
 
+    /// Directories to which native programs record.
+    pub(crate) fn native_dirs(&self) -> Vec<PathBuf> {
+        self.settings.native_dirs.0.iter().map(PathBuf::from).collect()
+    }
+
     /// Paths of plugins.
     pub(crate) fn plugins(&self) -> Vec<PathBuf> {
         self.settings.plugins.0.iter().map(PathBuf::from).collect()

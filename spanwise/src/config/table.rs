@@ -11,8 +11,8 @@ use super::StoreAt;
 use super::settings::Default::{DataDirectory, Text};
 use super::settings::{Setting, SettingType, flag, tables};
 use super::units::{
-    Buckets, ByteSize, Cores, Count, Limit, List, ListenAddress, MemoryBudget, OptionalListen,
-    OptionalText, PositiveTime, Rules, Secret, Share, SizeBetween, Switch, TimeSpan,
+    Buckets, ByteSize, Cores, Count, Limit, List, ListenAddress, MemoryBudget, OptionalEndpoint,
+    OptionalListen, OptionalText, PositiveTime, Rules, Secret, Share, SizeBetween, Switch, TimeSpan,
 };
 
 tables! {
@@ -207,6 +207,19 @@ tables! {
             "memory for spans while the server is away";
         plugins: List = Text(""), flag("plugin", "FILE"),
             "files of WebAssembly plugins that read protocols of your own; a list";
+        native_dirs: List = Text(""), flag("native-dir", "DIRECTORY"),
+            "directories to which programs record with the C library; spans are taken from them \
+             while the programs run; a list";
+        logs_to: OptionalEndpoint = Text(""), flag("logs-to", "URL"),
+            "the OTLP endpoint, such as http://127.0.0.1:4318, for log records in those \
+             directories; Spanwise keeps spans only";
+        metrics_to: OptionalEndpoint = Text(""), flag("metrics-to", "URL"),
+            "the OTLP endpoint for metrics in those directories, and of this host";
+        host_metrics: Switch = Text("off"), flag("host-metrics", "ON|OFF"),
+            "on or off: whether CPU, memory, network and waiting times of this host and its \
+             processes are sent to agent.metrics_to";
+        host_metrics_every: PositiveTime = Text("10s"), None,
+            "how often";
         record: OptionalText = Text(""), flag("record", "FILE"),
             "file to which kernel events are written too, for tests";
     }

@@ -8,6 +8,8 @@ use std::time::Duration;
 use spanwise_analyze::red::Bounds;
 use spanwise_analyze::watch::{RULE_FORMS, Rule};
 
+use crate::otlp::EndpointUrl;
+
 /// A number of bytes: `512`, `64KiB`, `20GB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ByteSize(pub(crate) u64);
@@ -114,6 +116,18 @@ impl FromStr for OptionalText {
 
     fn from_str(text: &str) -> Result<Self, Infallible> {
         Ok(Self((!text.is_empty()).then(|| text.to_owned())))
+    }
+}
+
+/// An OTLP endpoint; empty means none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OptionalEndpoint(pub(crate) Option<EndpointUrl>);
+
+impl FromStr for OptionalEndpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(if text.is_empty() { None } else { Some(text.parse()?) }))
     }
 }
 

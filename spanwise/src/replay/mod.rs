@@ -1,12 +1,12 @@
 //! `spanwise replay`: sends what native programs recorded; `spanwise native filter`.
 
-mod http;
 mod source;
 
 use std::fs::File;
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use spanwise_ctf::{Spans, Trace, traces_below};
@@ -15,8 +15,12 @@ use spanwise_native::{Recording, Rule, rules, set_rules};
 use crate::failure::Failure;
 use crate::flags::{FilterFlags, ReplayFlags};
 use crate::import;
+use crate::otlp::{Endpoint, EndpointUrl, Signal};
 use crate::terminal::{self, harmless};
-use source::{Payload, Signal, Source};
+use source::{Payload, Source};
+
+/// How long to wait for an endpoint that is away or full.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Replays recordings.
 ///
@@ -40,9 +44,11 @@ pub(crate) fn run(flags: ReplayFlags) -> Result<(), Failure> {
         source.go_on(checkpoint(path)?);
     }
     if let Some(url) = &flags.otlp {
-        let mut endpoint = http::Endpoint::new(url)?;
+        let url: EndpointUrl =
+            url.parse().map_err(|error| Failure::Usage(format!("--otlp {error}")))?;
+        let mut endpoint = Endpoint::new(url)?;
         while let Some(payload) = source.next_payload() {
-            endpoint.send(&payload)?;
+            endpoint.send(payload.signal, &payload.bytes, PATIENCE)?;
             source.sent(&payload);
             remember(flags.checkpoint.as_deref(), &source, &payload)?;
         }

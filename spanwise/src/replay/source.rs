@@ -8,15 +8,8 @@ use spanwise_ctf::Spans;
 use spanwise_native::{Counts, Recording, fits, otlp};
 
 use crate::failure::Failure;
+use crate::otlp::Signal;
 use crate::terminal::harmless;
-
-/// What a message carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Signal {
-    Traces,
-    Logs,
-    Metrics,
-}
 
 /// A message.
 pub(super) struct Payload {
@@ -239,6 +232,7 @@ impl Source {
                 "attributes, events, links, logs or metrics were dropped: no room",
             ),
             (sum.misused, "ends were of no open span of their thread"),
+            (self.recording.late_extras(), "detached spans have attributes, and no begin or end"),
             (refused, "times a thread got no ring"),
         ] {
             if count > 0 {

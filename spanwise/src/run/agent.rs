@@ -20,6 +20,9 @@ use tokio::task::JoinHandle;
 use super::port_owner;
 use crate::config;
 
+/// Counters of what runs beside the agent.
+pub(crate) type MoreCounters = Arc<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>;
+
 /// Interval at which the agent reports facts about itself.
 const FACTS_EVERY: Duration = Duration::from_secs(1);
 
@@ -73,6 +76,7 @@ impl LocalAgent {
         keys: KeyRules,
         destination: Destination,
         owns_process: bool,
+        more: MoreCounters,
     ) -> Result<Self, String> {
         let settings = &config.settings;
         let sender = FlightSender::spawn(SenderConfig {
@@ -120,10 +124,10 @@ impl LocalAgent {
             Err(error) => return Err(format!("the agent's start failed: {error}")),
         };
         let agent = Arc::new(agent);
-        let first = facts(&agent, &sender);
+        let first = facts(&agent, &sender, &more);
         report(&sender, &first);
         let (tell, told) = watch::channel(first);
-        let telling = tokio::spawn(tell_facts(Arc::clone(&agent), sender.clone(), tell));
+        let telling = tokio::spawn(tell_facts(Arc::clone(&agent), sender.clone(), tell, more));
         Ok(Self { agent, sender, telling, facts: told })
     }
 
@@ -179,17 +183,22 @@ fn report(sender: &FlightSender, facts: &AgentFacts) {
     }
 }
 
-async fn tell_facts(agent: Arc<Agent>, sender: FlightSender, tell: watch::Sender<AgentFacts>) {
+async fn tell_facts(
+    agent: Arc<Agent>,
+    sender: FlightSender,
+    tell: watch::Sender<AgentFacts>,
+    more: MoreCounters,
+) {
     let mut timer = tokio::time::interval(FACTS_EVERY);
     loop {
         timer.tick().await;
-        let now = facts(&agent, &sender);
+        let now = facts(&agent, &sender, &more);
         report(&sender, &now);
         tell.send_replace(now);
     }
 }
 
-fn facts(agent: &Agent, sender: &FlightSender) -> AgentFacts {
+fn facts(agent: &Agent, sender: &FlightSender, more: &MoreCounters) -> AgentFacts {
     let facts = agent.facts();
     let mut counters: BTreeMap<String, Count> =
         facts.counters.into_iter().map(|(name, count)| (name, count.into())).collect();
@@ -199,6 +208,7 @@ fn facts(agent: &Agent, sender: &FlightSender) -> AgentFacts {
             .filter_map(|(name, count)| Some((format!("transfer_{name}"), count.as_u64()?.into())));
         counters.extend(transfer);
     }
+    counters.extend(counted(more));
     AgentFacts {
         counters,
         detail: Some(facts.detail),
@@ -208,6 +218,48 @@ fn facts(agent: &Agent, sender: &FlightSender) -> AgentFacts {
         plugins: facts.plugins.into_iter().map(plugin).collect(),
         unknown: facts.unknown.into_iter().map(unknown).collect(),
         version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+    }
+}
+
+fn counted(more: &MoreCounters) -> impl Iterator<Item = (String, Count)> + use<> {
+    more().into_iter().map(|(name, count)| (name, count.into()))
+}
+
+/// Tells the server about native programs where no agent watches the kernel.
+pub(crate) struct NativeReport {
+    sender: FlightSender,
+    telling: JoinHandle<()>,
+}
+
+impl NativeReport {
+    /// # Errors
+    /// If the server's address is wrong.
+    pub(crate) fn start(server: String, host: String, more: MoreCounters) -> Result<Self, String> {
+        let sender =
+            FlightSender::spawn(SenderConfig::new(server)).map_err(|error| error.to_string())?;
+        let telling = {
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                let mut timer = tokio::time::interval(FACTS_EVERY);
+                loop {
+                    timer.tick().await;
+                    let facts = AgentFacts {
+                        counters: counted(&more).collect(),
+                        host: Some(host.clone()),
+                        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+                        ..AgentFacts::default()
+                    };
+                    report(&sender, &facts);
+                }
+            })
+        };
+        Ok(Self { sender, telling })
+    }
+
+    pub(crate) async fn stop(self) {
+        self.telling.abort();
+        let _ = self.telling.await;
+        self.sender.shutdown(Duration::ZERO).await;
     }
 }
 

@@ -5,6 +5,7 @@ mod assembly;
 mod descriptors;
 mod listen;
 mod logging;
+mod native;
 mod port_owner;
 mod process;
 mod receivers;
@@ -32,6 +33,7 @@ use crate::config::{AgentConfig, Config, Loaded, StoreAt};
 use crate::failure::Failure;
 use crate::terminal::print;
 use agent::{Destination, LocalAgent};
+use native::Native;
 use server::Server;
 use status::AgentState;
 
@@ -52,7 +54,12 @@ pub(crate) fn up(loaded: Loaded) -> Result<(), Failure> {
         let stop = signals::watch()?;
         let mut server = Server::start(&loaded.config, &receivers, AgentState::Starting).await?;
         let config = &loaded.config.agent;
-        let started = LocalAgent::start(config, plugins, keys, server.destination(), false).await;
+        let destination = server.destination();
+        let native = Native::start(config, &destination.url)?;
+        let started =
+            LocalAgent::start(config, plugins, keys, destination.clone(), false, native.counters())
+                .await;
+        let report = native.report(started.is_ok(), destination.url)?;
         let agent = match started {
             Ok(agent) => {
                 reload_on_hang_up(&loaded, &agent)?;
@@ -74,6 +81,7 @@ pub(crate) fn up(loaded: Loaded) -> Result<(), Failure> {
         };
         print(&banner(&loaded, &server, &state))?;
         let served = server.serve(&stop).await;
+        native.stop(report).await;
         if let Ok(agent) = agent {
             agent.stop(FLUSH_HERE).await;
         }
@@ -103,21 +111,44 @@ pub(crate) fn agent(loaded: Loaded) -> Result<(), Failure> {
         let plugins = plugins(config)?;
         let keys = loaded.config.keys.load_for_agent()?;
         let destination = Destination::at(&config.settings.server).await;
-        let started = LocalAgent::start(config, plugins, keys, destination, true).await;
-        let agent = started.map_err(|reason| {
-            Failure::cannot(format_args!(
-                "the agent cannot run: {reason}; `spanwise doctor` tells what this kernel allows"
-            ))
-        })?;
-        reload_on_hang_up(&loaded, &agent)?;
+        let native = Native::start(config, &destination.url)?;
+        let url = destination.url.clone();
+        let started =
+            LocalAgent::start(config, plugins, keys, destination, true, native.counters()).await;
+        let report = native.report(started.is_ok(), url)?;
+        let agent = match started {
+            Ok(agent) => {
+                reload_on_hang_up(&loaded, &agent)?;
+                Ok(agent)
+            }
+            Err(reason) if native.is_any() => {
+                tracing::warn!(
+                    "the kernel is not watched: {reason}; `spanwise doctor` tells what it allows"
+                );
+                Err(reason)
+            }
+            Err(reason) => {
+                return Err(Failure::cannot(format_args!(
+                    "the agent cannot run: {reason}; `spanwise doctor` tells what this kernel \
+                     allows"
+                )));
+            }
+        };
+        let state = match &agent {
+            Ok(agent) => agent.summary(),
+            Err(reason) => format!("only native programs and this host's metrics: {reason}"),
+        };
         print(&format!(
             "Spanwise {} watches this machine\n  server       {}\n  agent        {}\n\n",
             env!("CARGO_PKG_VERSION"),
             config.settings.server,
-            agent.summary(),
+            state,
         ))?;
         stop.cancelled().await;
-        agent.stop(FLUSH_FAR).await;
+        native.stop(report).await;
+        if let Ok(agent) = agent {
+            agent.stop(FLUSH_FAR).await;
+        }
         Ok(())
     })
 }

@@ -314,3 +314,117 @@ fn one_metric(to: &mut Vec<u8>, process: &Process, point: &MetricPoint) {
         }
     });
 }
+
+/// A number of a metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Number {
+    /// A whole number.
+    Integer(u64),
+    /// Another number.
+    Float(f64),
+}
+
+/// What a metric's numbers mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NumberKind {
+    /// A sum since the start that only grows.
+    Counter,
+    /// A sum that also falls.
+    UpDownCounter,
+    /// A value of the moment.
+    Gauge,
+}
+
+/// A number with its attributes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NumberPoint {
+    /// Attributes.
+    pub attributes: Vec<(&'static str, String)>,
+    /// Since when it counts, in nanoseconds of Unix time.
+    pub start_ns: u64,
+    /// The number.
+    pub value: Number,
+}
+
+/// A metric.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NumberMetric {
+    /// Its name.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What it counts.
+    pub description: &'static str,
+    /// What its numbers mean.
+    pub kind: NumberKind,
+    /// Its numbers.
+    pub points: Vec<NumberPoint>,
+}
+
+/// The value of a resource's attribute.
+#[derive(Debug, Clone, Copy)]
+pub enum ResourceValue<'a> {
+    /// A text.
+    Text(&'a str),
+    /// A number.
+    Integer(u64),
+}
+
+/// Adds metrics of a resource to an `ExportMetricsServiceRequest`.
+pub fn numbers(
+    resource: &[(&str, ResourceValue<'_>)],
+    metrics: &[NumberMetric],
+    time_ns: u64,
+    to: &mut Vec<u8>,
+) {
+    message(to, 1, |to| {
+        message(to, 1, |to| {
+            for (key, value) in resource {
+                match value {
+                    ResourceValue::Text(text) => text_attribute(to, 1, key, text),
+                    ResourceValue::Integer(value) => message(to, 1, |to| {
+                        bytes(to, 1, key.as_bytes());
+                        message(to, 2, |to| number(to, 3, *value));
+                    }),
+                }
+            }
+        });
+        message(to, 2, |to| {
+            message(to, 1, |to| bytes(to, 1, b"spanwise-host"));
+            for metric in metrics {
+                message(to, 2, |to| one_number_metric(to, metric, time_ns));
+            }
+        });
+    });
+}
+
+fn one_number_metric(to: &mut Vec<u8>, metric: &NumberMetric, time_ns: u64) {
+    bytes(to, 1, metric.name.as_bytes());
+    bytes(to, 2, metric.description.as_bytes());
+    bytes(to, 3, metric.unit.as_bytes());
+    let points = |to: &mut Vec<u8>| {
+        for point in &metric.points {
+            message(to, 1, |to| {
+                for (key, value) in &point.attributes {
+                    text_attribute(to, 7, key, value);
+                }
+                if metric.kind != NumberKind::Gauge {
+                    fixed64(to, 2, point.start_ns);
+                }
+                fixed64(to, 3, time_ns);
+                match point.value {
+                    Number::Integer(value) => fixed64(to, 6, value),
+                    Number::Float(value) => fixed64(to, 4, value.to_bits()),
+                }
+            });
+        }
+    };
+    match metric.kind {
+        NumberKind::Gauge => message(to, 5, points),
+        kind => message(to, 7, |to| {
+            points(to);
+            number(to, 2, 2);
+            number(to, 3, u64::from(kind == NumberKind::Counter));
+        }),
+    }
+}

@@ -1,5 +1,6 @@
 //! Spans, logs and metrics of Rust programs, at the cost of two clock reads a span, in
-//! memory-mapped files that survive `kill -9`. `spanwise replay DIR` sends them.
+//! memory-mapped files that survive `kill -9`. `spanwise agent --native-dir DIR` sends them while
+//! the program runs, `spanwise replay DIR` later.
 //!
 //! ```no_run
 //! use spanwise_native_client::{Kind, Tracer, key, site};

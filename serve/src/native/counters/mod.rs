@@ -206,6 +206,12 @@ mod tests {
             &mut between(&sender, "pub ", ": u64").map(|name| format!("transfer_{name}")),
             10,
         );
+        let native = sources("spanwise/src/drain/mod.rs").concat();
+        let list = native.split("fn counters(").nth(1).unwrap().split("\n}").next().unwrap();
+        add(CounterPart::Agent, &mut between(list, "(\"", "\""), 20);
+        let host = sources("spanwise/src/host_metrics/mod.rs").concat();
+        let list = host.split("fn counters(").nth(1).unwrap().split("\n    }").next().unwrap();
+        add(CounterPart::Agent, &mut between(list, "(\"", "\""), 2);
         let assembly = sources("spanwise/src/run/assembly.rs").concat();
         let list = assembly.split("\nfn counters(").nth(1).unwrap().split("\n}").next().unwrap();
         add(CounterPart::Assembly, &mut between(list, "(\"", "\""), 8);

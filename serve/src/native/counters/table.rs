@@ -50,6 +50,114 @@ pub(super) fn recovered_by(name: &str) -> Option<&'static str> {
 
 /// Agents, and their senders.
 const AGENT: &[CounterMeaning] = &[
+    info("native_spans_sent", "spans of native programs that the server has"),
+    row(
+        "native_spans_refused",
+        Loss,
+        "spans of native programs that could not be read, or that the server refused",
+        "the agent's log says why",
+    ),
+    info(
+        "native_spans_open",
+        "spans of native programs that were open when their thread or process ended; they have \
+         the attribute spanwise.open",
+    ),
+    row(
+        "native_spans_overwritten",
+        Loss,
+        "spans of native programs were overwritten, or their segments deleted, before they were \
+         read",
+        "raise disk_bytes or ring_bytes in the program, or see why the server took nothing",
+    ),
+    row(
+        "native_spans_damaged",
+        Loss,
+        "spans of native programs were in parts of their files that are damaged or missing",
+        "see whether something else writes to the directory, or its disk fails",
+    ),
+    row(
+        "native_spans_dropped_full",
+        Loss,
+        "spans of native programs were not started, as their ring was full",
+        "raise ring_bytes in the program",
+    ),
+    row(
+        "native_spans_dropped_depth",
+        Loss,
+        "spans of native programs were not started, as 64 of the thread were open",
+        "end spans, or begin fewer within each other",
+    ),
+    row(
+        "native_records_dropped_signal",
+        Loss,
+        "records of signal handlers were dropped, as they interrupted another record",
+        "record less in signal handlers",
+    ),
+    row(
+        "native_ends_dropped",
+        Loss,
+        "spans of native programs lost their end: no room, or a full disk",
+        "make room on the disk of their directory",
+    ),
+    row(
+        "native_extras_dropped",
+        Loss,
+        "attributes, events, links, log records or metrics of native programs had no room",
+        "raise ring_bytes in the program",
+    ),
+    row(
+        "native_ends_misused",
+        Fault,
+        "spans of native programs were ended twice, or by another thread",
+        "correct the program: only detached spans may be ended by another thread",
+    ),
+    row(
+        "native_attributes_late",
+        Loss,
+        "attributes came after the end of their detached span, or of one that is not known",
+        "set attributes before the end",
+    ),
+    row(
+        "native_detached_beyond_bounds",
+        Loss,
+        "attributes and beginnings of detached spans were not kept: too many were open",
+        "end detached spans",
+    ),
+    row(
+        "native_threads_without_ring",
+        Loss,
+        "threads of native programs got no ring: more than 1,024, or a full disk",
+        "make room on the disk, or use fewer threads",
+    ),
+    info("native_processes", "native programs that are followed"),
+    info("native_rings", "their threads"),
+    info("native_logs_sent", "log records of native programs that were sent to agent.logs_to"),
+    row(
+        "native_logs_unsent",
+        Loss,
+        "log records of native programs were not sent: Spanwise keeps spans only",
+        "name an OTLP endpoint with agent.logs_to; if one is named, the agent's log says more",
+    ),
+    info("native_points_sent", "points of native programs that were sent to agent.metrics_to"),
+    row(
+        "native_points_unsent",
+        Loss,
+        "points of native programs' metrics were not sent: Spanwise keeps spans only",
+        "name an OTLP endpoint with agent.metrics_to; if one is named, the agent's log says more",
+    ),
+    row(
+        "native_parts_unreadable",
+        Loss,
+        "parts of native programs' files could not be read",
+        "the agent's log names them",
+    ),
+    info("host_points_sent", "points of this host's metrics that were sent to agent.metrics_to"),
+    row(
+        "host_points_unsent",
+        Loss,
+        "points of this host's metrics were not sent",
+        "see whether the endpoint at agent.metrics_to is there; the agent's log says more",
+    ),
     info("events", "events from the kernel that were taken in"),
     row(
         "events_lost_in_kernel",

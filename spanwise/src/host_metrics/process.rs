@@ -1,0 +1,212 @@
+//! Figures of processes.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use spanwise_native::otlp::{Number, NumberKind, NumberMetric, NumberPoint};
+
+use super::{interfaces, seconds};
+
+/// Threads of a process whose waiting time is added.
+const THREADS_MAX: usize = 1024;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct ProcessFigures {
+    pub(super) pid: u32,
+    /// Its command.
+    pub(super) name: String,
+    user_ticks: u64,
+    system_ticks: u64,
+    threads: u64,
+    started_ticks: u64,
+    virtual_bytes: u64,
+    resident_bytes: u64,
+    /// Time that its threads waited for a processor.
+    wait_ns: Option<u64>,
+    /// Bytes read from and written to disks.
+    disk_bytes: Option<[u64; 2]>,
+    /// Bytes received and transmitted in its network namespace, if that is not the agent's own.
+    network_bytes: Option<[u64; 2]>,
+}
+
+impl ProcessFigures {
+    /// Of all processes, without what only some need.
+    pub(super) fn all(proc: &Path) -> Vec<Self> {
+        let entries = fs::read_dir(proc).into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        pids.filter_map(|pid| {
+            let text = fs::read(proc.join(pid.to_string()).join("stat")).ok()?;
+            Self::parse(&String::from_utf8_lossy(&text))
+        })
+        .collect()
+    }
+
+    /// The text of `stat`. A name may contain anything, so what follows its last parenthesis counts.
+    fn parse(text: &str) -> Option<Self> {
+        let (pid, rest) = text.split_once(" (")?;
+        let (name, rest) = rest.rsplit_once(") ")?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let number = |n: usize| fields.get(n - 3)?.parse::<u64>().ok();
+        Some(Self {
+            pid: pid.parse().ok()?,
+            name: name.to_owned(),
+            user_ticks: number(14)?,
+            system_ticks: number(15)?,
+            threads: number(20)?,
+            started_ticks: number(22)?,
+            virtual_bytes: number(23)?,
+            resident_bytes: number(24)?.saturating_mul(rustix::param::page_size() as u64),
+            ..Self::default()
+        })
+    }
+
+    pub(super) const fn ticks(&self) -> u64 {
+        self.user_ticks + self.system_ticks
+    }
+
+    /// Waiting times and disks.
+    pub(super) fn read_more(&mut self, proc: &Path) {
+        let dir = proc.join(self.pid.to_string());
+        let tasks = fs::read_dir(dir.join("task")).into_iter().flatten().flatten();
+        for task in tasks.take(THREADS_MAX) {
+            let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+            let waited = text.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok());
+            if let Some(waited) = waited {
+                *self.wait_ns.get_or_insert(0) += waited;
+            }
+        }
+        let text = fs::read_to_string(dir.join("io")).unwrap_or_default();
+        let bytes = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().parse::<u64>().ok()
+        };
+        self.disk_bytes = bytes("read_bytes:").zip(bytes("write_bytes:")).map(|(r, w)| [r, w]);
+    }
+
+    pub(super) fn metrics(&self, boot_ns: u64) -> Vec<NumberMetric> {
+        use NumberKind::{Counter, UpDownCounter};
+        let started_ns = boot_ns.saturating_add((seconds(self.started_ticks) * 1e9) as u64);
+        let point = |attribute: Option<(&'static str, &str)>, value| NumberPoint {
+            attributes: attribute.map(|(key, value)| (key, value.to_owned())).into_iter().collect(),
+            start_ns: started_ns,
+            value,
+        };
+        let pair = |key, names: [&str; 2], values: [u64; 2]| {
+            names
+                .into_iter()
+                .zip(values)
+                .map(|(name, value)| point(Some((key, name)), Number::Integer(value)))
+                .collect::<Vec<_>>()
+        };
+        let one = |value| vec![point(None, value)];
+        let cpu = [("user", self.user_ticks), ("system", self.system_ticks)];
+        let cpu =
+            cpu.map(|(mode, ticks)| point(Some(("cpu.mode", mode)), Number::Float(seconds(ticks))));
+        let wait = self.wait_ns.map(|ns| point(None, Number::Float(ns as f64 / 1e9)));
+        let metrics = [
+            ("process.cpu.time", "s", "CPU time by mode", Counter, cpu.into()),
+            (
+                "process.memory.usage",
+                "By",
+                "resident memory",
+                UpDownCounter,
+                one(Number::Integer(self.resident_bytes)),
+            ),
+            (
+                "process.memory.virtual",
+                "By",
+                "virtual memory",
+                UpDownCounter,
+                one(Number::Integer(self.virtual_bytes)),
+            ),
+            (
+                "process.thread.count",
+                "{thread}",
+                "threads",
+                UpDownCounter,
+                one(Number::Integer(self.threads)),
+            ),
+            (
+                "process.disk.io",
+                "By",
+                "bytes read from and written to disks",
+                Counter,
+                self.disk_bytes
+                    .map(|bytes| pair("disk.io.direction", ["read", "write"], bytes))
+                    .unwrap_or_default(),
+            ),
+            (
+                "process.network.io",
+                "By",
+                "bytes over all interfaces of its network namespace but loopback",
+                Counter,
+                self.network_bytes
+                    .map(|bytes| pair("network.io.direction", ["receive", "transmit"], bytes))
+                    .unwrap_or_default(),
+            ),
+            (
+                "spanwise.process.run_queue.time",
+                "s",
+                "time that its threads were runnable and waited for a processor",
+                Counter,
+                wait.into_iter().collect(),
+            ),
+        ];
+        metrics
+            .into_iter()
+            .filter(|metric| !metric.4.is_empty())
+            .map(|(name, unit, description, kind, points)| NumberMetric {
+                name,
+                unit,
+                description,
+                kind,
+                points,
+            })
+            .collect()
+    }
+}
+
+/// Bytes of other network namespaces, such as those of containers, for the first process of each.
+/// Linux counts no bytes by process.
+pub(super) fn find_networks(proc: &Path, processes: &mut [ProcessFigures]) {
+    let namespace = |of: &str| fs::read_link(proc.join(of).join("ns/net")).ok();
+    let Some(own) = namespace("self") else { return };
+    let mut first: HashMap<_, usize> = HashMap::new();
+    for (index, figures) in processes.iter().enumerate() {
+        let Some(of) = namespace(&figures.pid.to_string()).filter(|of| *of != own) else {
+            continue;
+        };
+        let known = first.entry(of).or_insert(index);
+        if figures.pid < processes[*known].pid {
+            *known = index;
+        }
+    }
+    for index in first.into_values() {
+        let path = proc.join(processes[index].pid.to_string()).join("net/dev");
+        let Ok(text) = fs::read_to_string(path) else { continue };
+        let mut sum = [0, 0];
+        for (name, figures) in interfaces(&text) {
+            if name != "lo" {
+                sum = [sum[0] + figures[0], sum[1] + figures[4]];
+            }
+        }
+        processes[index].network_bytes = Some(sum);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_contain_anything() {
+        let text = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 70 30 0 0 20 0 5 0 900 8192 3 1 2";
+        let figures = ProcessFigures::parse(text).expect("a process");
+        assert_eq!((figures.pid, figures.name.as_str()), (42, "a) b (c"));
+        assert_eq!((figures.ticks(), figures.threads, figures.started_ticks), (100, 5, 900));
+        assert_eq!(figures.virtual_bytes, 8192);
+        assert_eq!(figures.resident_bytes, 3 * rustix::param::page_size() as u64);
+        assert_eq!(ProcessFigures::parse("42 (cut"), None);
+    }
+}
