@@ -89,7 +89,7 @@ demo: build ## Run the shop under the tracer; Ctrl-C stops everything
 	@python3 demo/shop.py install
 	@python3 demo/demo.py --spanwise $(BINARY)
 
-demo-native: build ## ZeroMQ client, proxy and server in C, traced by the library, recorded and replayed
+demo-native: build ## ZeroMQ client, proxy and server in C, traced by the library: replayed, and live with the kernel side
 	@SPANWISE_SETUP=native scripts/setup.sh
 	python3 demo/native/demo.py --spanwise $(BINARY)
 
