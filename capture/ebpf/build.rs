@@ -23,10 +23,11 @@ fn main() {
         Ok("aarch64") => "arm64",
         _ => "x86",
     };
-    let objects: [(&str, &str, &[&str]); 3] = [
+    let objects: [(&str, &str, &[&str]); 4] = [
         ("capture", "capture", &[]),
         ("capture", "capture_before_5_12", &["-DBEFORE_5_12"]),
         ("empty", "empty", &[]),
+        ("figures", "figures", &[]),
     ];
     for (source, object, defined) in objects {
         let source = Path::new("bpf").join(format!("{source}.bpf.c"));

@@ -171,7 +171,7 @@ static void load(const char *dir) {
 
 enum { WORKERS = 3 };
 struct progress {
-    volatile uint64_t begun, ended, detached_begun, detached_ended, logs, unused[3];
+    volatile uint64_t begun, ended, detached_begun, detached_ended, logs, tried, unused[2];
 };
 static struct progress *progress;
 static _Atomic(struct sw_detached *) mailbox[WORKERS];
@@ -191,6 +191,7 @@ static void *work_on(void *argument) {
     struct progress *p = &progress[me];
     for (long i = 0; work_until == 0 || seconds() < work_until; i++) {
         struct sw_attr who[] = { sw_i64(&worker_key, me), sw_string(&text_key, "caf\xc3\xa9", 5) };
+        p->tried += 2;
         sw_span a = sw_begin(&server);
         if (a) p->begun++;
         sw_attrs(a, who, 2);
@@ -199,6 +200,7 @@ static void *work_on(void *argument) {
         if (i % 16 == 0 && sw_log(SW_INFO, "working", who, 1) == 0) p->logs++;
         if (i % 64 == 0 && !atomic_load(&mailbox[(me + 1) % WORKERS])) {
             struct sw_detached *d = malloc(sizeof *d);
+            p->tried++;
             sw_detached_begin(d, &task, NULL);
             if (d->live) p->detached_begun++;
             sw_detached_attrs(d, who, 1);

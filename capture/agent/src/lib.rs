@@ -16,7 +16,9 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 use serde::Serialize;
-pub use spanwise_capture_ebpf::kernel::{Hook, HookChoice, LoadError};
+pub use spanwise_capture_ebpf::kernel::{
+    FiguresLost, Hook, HookChoice, KernelFigures, LoadError, ProcessFigures,
+};
 use spanwise_capture_ebpf::kernel::{Kernel, KernelConfig};
 pub use spanwise_capture_host::filter;
 use spanwise_capture_host::filter::Filter;

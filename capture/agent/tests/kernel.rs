@@ -11,7 +11,8 @@ use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 
 use spanwise_capture_ebpf::kernel::{
-    HookChoice, Kernel, KernelConfig, KernelLosses, RingReader, decode,
+    HookChoice, Kernel, KernelConfig, KernelFigures, KernelLosses, ProcessFigures, RingReader,
+    decode,
 };
 use spanwise_capture_tracer::event::{Direction, Event, Opened, Role};
 use spanwise_capture_tracer::recording::{RecordedDatagram, RecordedEvent};
@@ -741,4 +742,76 @@ fn one_turn_of_reading_ends_though_there_is_more() {
     assert_eq!(first, RingReader::MOST_RECORDS);
     assert_eq!(all, taken);
     assert!(all as u64 + kernel.losses().data >= calls as u64, "{all} of {calls}");
+}
+
+/// How long the living threads of this process waited for a processor, as the kernel counts it.
+fn run_delay_nano() -> u64 {
+    let threads = std::fs::read_dir("/proc/self/task").expect("threads").flatten();
+    let of = |thread: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse::<u64>().ok()
+    };
+    threads.filter_map(of).sum()
+}
+
+fn own(figures: &KernelFigures) -> ProcessFigures {
+    let me = std::process::id();
+    let found = figures.read().into_iter().find(|(process, _)| *process == me);
+    found.map(|(_, figures)| figures).unwrap_or_default()
+}
+
+#[test]
+fn waits_for_a_processor_and_bytes_are_counted_by_process() {
+    let figures = KernelFigures::attach().unwrap_or_else(|error| panic!("{error}"));
+    let threads = 4 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let barrier = std::sync::Barrier::new(threads + 1);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                barrier.wait(); // it is there
+                barrier.wait(); // its figures were read
+                let began = std::time::Instant::now();
+                while began.elapsed() < std::time::Duration::from_millis(600) {
+                    std::hint::black_box(began);
+                }
+                barrier.wait(); // it has worked
+                barrier.wait(); // its figures were read
+            });
+        }
+        barrier.wait();
+        let (before, ours_before) = (run_delay_nano(), own(&figures));
+        barrier.wait();
+        barrier.wait();
+        let (after, ours) = (run_delay_nano(), own(&figures));
+        barrier.wait();
+        let (kernels, counted) = (after - before, ours.waited_nano - ours_before.waited_nano);
+        // There are more threads than processors, so each waits for most of the time.
+        assert!(counted > 600_000_000, "{counted}");
+        let differs = counted.abs_diff(kernels);
+        assert!(differs < kernels / 5, "counted {counted}, the kernel {kernels}");
+        let waits: u64 = ours.waits.iter().zip(ours_before.waits).map(|(a, b)| a - b).sum();
+        assert!(waits > threads as u64, "{ours:?}");
+        // No bucket can hold more time than was waited.
+        let least: u64 = (ours.waits.iter().zip(ours_before.waits).enumerate())
+            .map(|(n, (a, b))| (a - b) * if n == 0 { 0 } else { 1000 << (n - 1) })
+            .sum();
+        assert!(least <= counted && least * 2 + waits * 1000 >= counted, "{least} {counted}");
+    });
+
+    assert_eq!(figures.without_network(), None);
+    let before = own(&figures).network_bytes.expect("counted");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut client = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
+    let (mut server, _) = listener.accept().expect("accepted");
+    let writer = std::thread::spawn(move || client.write_all(&[7; 1_000_000]).expect("sent"));
+    server.read_exact(&mut [0; 1_000_000]).expect("received");
+    writer.join().expect("it ends");
+    let after = own(&figures).network_bytes.expect("counted");
+    for (before, after) in before.into_iter().zip(after) {
+        // Other tests of this process may have moved some as well.
+        assert!((1_000_000..50_000_000).contains(&(after - before)), "{before} {after}");
+    }
+    assert_eq!((figures.lost().waits, figures.lost().bytes), (0, 0));
+    figures.forget(std::process::id());
+    assert!(own(&figures).waited_nano < 600_000_000, "it begins anew");
 }

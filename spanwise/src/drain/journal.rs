@@ -2,9 +2,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use spanwise_wire::flight::Origin;
 
 use super::ROWS;
 use crate::otlp::Signal;
@@ -47,7 +49,8 @@ pub(super) struct Journal {
 impl Journal {
     /// Reads what an earlier agent left: its checkpoint, and a batch that it may not have sent.
     pub(super) fn open(dir: &Path) -> anyhow::Result<(Self, Option<Vec<u8>>, Option<Batch>)> {
-        let mut journal = Self { dir: dir.to_owned(), source: random()?, sequence: 1 };
+        let mut journal =
+            Self { dir: dir.to_owned(), source: Origin::growing_source(random()?), sequence: 1 };
         let mut checkpoint = None;
         if let Some(bytes) = journal.read(CHECKPOINT)? {
             let (source, sequence, state) = parse_checkpoint(&bytes).with_context(|| {
@@ -149,6 +152,7 @@ impl Journal {
         OpenOptions::new()
             .write(true)
             .create_new(true)
+            .mode(0o600)
             .open(&new)
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| std::fs::rename(&new, self.dir.join(name)))
@@ -158,8 +162,8 @@ impl Journal {
     }
 }
 
-fn random() -> anyhow::Result<[u8; 16]> {
-    let mut bytes = [0; 16];
+fn random() -> anyhow::Result<[u8; 12]> {
+    let mut bytes = [0; 12];
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut bytes))
         .context("/dev/urandom")?;

@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use spanwise_capture_agent::ProcessFigures as Counted;
 use spanwise_native::otlp::{Number, NumberKind, NumberMetric, NumberPoint};
 
+use super::process::buckets;
 use super::{interfaces, seconds};
 
 /// Columns of `/proc/stat`; guests are in user time already.
@@ -18,6 +20,8 @@ pub(super) struct HostFigures {
     cpu_ticks: Vec<u64>,
     /// Runnable threads waited so long for a processor.
     wait_ns: Option<u64>,
+    /// What all processes did, as it was counted in the kernel, and since when.
+    counted: Option<(Counted, u64)>,
     /// `MemTotal`, `MemFree`, `Buffers`, `Cached` with reclaimable slabs.
     memory_bytes: Option<[u64; 4]>,
     interfaces: Vec<(String, [u64; 8])>,
@@ -38,7 +42,13 @@ impl HostFigures {
             wait_ns: wait_ns(&read("schedstat")),
             memory_bytes: memory(&read("meminfo")),
             interfaces: interfaces(&read("net/dev")),
+            counted: None,
         }
+    }
+
+    /// Adds what was counted in the kernel since this time.
+    pub(super) fn set_counted(&mut self, counted: Counted, since_ns: u64) {
+        self.counted = Some((counted, since_ns));
     }
 
     pub(super) fn metrics(&self, processes_left_out: u64) -> Vec<NumberMetric> {
@@ -84,7 +94,12 @@ impl HostFigures {
         };
         let wait = self.wait_ns.map(|ns| point(Vec::new(), Number::Float(ns as f64 / 1e9)));
         let left_out = point(Vec::new(), Number::Integer(processes_left_out));
-        use NumberKind::{Counter, Gauge, UpDownCounter};
+        let latency = self.counted.as_ref().map(|(counted, since_ns)| NumberPoint {
+            attributes: Vec::new(),
+            start_ns: *since_ns,
+            value: buckets(counted),
+        });
+        use NumberKind::{Counter, Gauge, Histogram, UpDownCounter};
         let metrics = [
             ("system.cpu.time", "s", "CPU time by mode", Counter, modes.collect()),
             (
@@ -117,6 +132,13 @@ impl HostFigures {
                 "time that runnable threads waited for a processor",
                 Counter,
                 wait.into_iter().collect(),
+            ),
+            (
+                "spanwise.system.run_queue.latency",
+                "s",
+                "how long threads, when they could run, waited for a processor",
+                Histogram,
+                latency.into_iter().collect(),
             ),
             (
                 "spanwise.host.processes_left_out",

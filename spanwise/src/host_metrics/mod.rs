@@ -1,10 +1,11 @@
-//! CPU, memory, network and waiting times of this host and its processes, from `/proc`, as OTLP
-//! metrics to any endpoint.
+//! CPU, memory, network and waiting times of this host and its processes, as OTLP metrics to any
+//! endpoint: from `/proc`, and how long waits were and the bytes of each process from BPF programs,
+//! where the kernel takes them.
 
 mod host;
 mod process;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +13,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
+use spanwise_capture_agent::{FiguresLost, KernelFigures, ProcessFigures as Counted};
 use spanwise_native::otlp::{NumberMetric, ResourceValue, numbers};
 
 use crate::otlp::{Endpoint, EndpointUrl, SendError, Signal};
@@ -26,13 +28,25 @@ const PROCESSES_MAX: usize = 256;
 pub(crate) struct PointCounts {
     sent: AtomicU64,
     unsent: AtomicU64,
+    waits_uncounted: AtomicU64,
+    bytes_uncounted: AtomicU64,
 }
 
 impl PointCounts {
     /// By name.
-    pub(crate) fn counters(&self) -> [(String, u64); 2] {
-        [("host_points_sent", &self.sent), ("host_points_unsent", &self.unsent)]
-            .map(|(name, count)| (name.to_owned(), count.load(Ordering::Relaxed)))
+    pub(crate) fn counters(&self) -> [(String, u64); 4] {
+        [
+            ("host_points_sent", &self.sent),
+            ("host_points_unsent", &self.unsent),
+            ("host_waits_uncounted", &self.waits_uncounted),
+            ("host_bytes_uncounted", &self.bytes_uncounted),
+        ]
+        .map(|(name, count)| (name.to_owned(), count.load(Ordering::Relaxed)))
+    }
+
+    fn set_uncounted(&self, lost: FiguresLost) {
+        self.waits_uncounted.store(lost.waits, Ordering::Relaxed);
+        self.bytes_uncounted.store(lost.bytes, Ordering::Relaxed);
     }
 }
 
@@ -56,10 +70,12 @@ impl HostMetrics {
             .name("host-metrics".to_owned())
             .spawn(move || {
                 let mut reader = HostReader::new(Path::new("/proc"), host);
+                reader.count_in_the_kernel();
                 let mut is_away = false;
                 loop {
                     let began = Instant::now();
                     let report = reader.report();
+                    counted.set_uncounted(reader.lost());
                     match endpoint.send(Signal::Metrics, &report.message, every / 2) {
                         Ok(()) => {
                             is_away = false;
@@ -99,19 +115,83 @@ struct HostReader {
     host: String,
     /// CPU ticks of each process at the last report.
     before: HashMap<u32, u64>,
+    /// What is counted in the kernel, and since when.
+    kernel: Option<(KernelFigures, u64)>,
+    /// Of processes that have ended.
+    ended: Counted,
+}
+
+fn now_ns() -> u64 {
+    let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    u64::try_from(now_ns).unwrap_or(u64::MAX)
+}
+
+fn add_to(sum: &mut Counted, more: &Counted) {
+    for (sum, more) in sum.waits.iter_mut().zip(more.waits) {
+        *sum += more;
+    }
+    sum.waited_nano += more.waited_nano;
 }
 
 impl HostReader {
     fn new(proc: &Path, host: String) -> Self {
-        Self { proc: proc.to_owned(), host, before: HashMap::new() }
+        Self {
+            proc: proc.to_owned(),
+            host,
+            before: HashMap::new(),
+            kernel: None,
+            ended: Counted::default(),
+        }
+    }
+
+    /// Begins to count what `/proc` does not tell, or says why that is left out.
+    fn count_in_the_kernel(&mut self) {
+        match KernelFigures::attach() {
+            Ok(figures) => {
+                if let Some(reason) = figures.without_network() {
+                    tracing::warn!("the network bytes of processes are not counted: {reason}");
+                }
+                self.kernel = Some((figures, now_ns()));
+            }
+            Err(reason) => tracing::warn!(
+                "how long processes wait for a processor, and their network bytes, are not \
+                 counted: {reason}"
+            ),
+        }
+    }
+
+    fn lost(&self) -> FiguresLost {
+        self.kernel.as_ref().map(|(figures, _)| figures.lost()).unwrap_or_default()
+    }
+
+    /// What was counted in the kernel. What has ended gives its place to others.
+    fn counted(&mut self, living: &HashSet<u32>) -> (HashMap<u32, Counted>, Counted) {
+        let Some((figures, _)) = &self.kernel else { return Default::default() };
+        let mut counted: HashMap<u32, Counted> = figures.read().into_iter().collect();
+        counted.retain(|pid, of| {
+            let lives = living.contains(pid);
+            if !lives {
+                add_to(&mut self.ended, of);
+                figures.forget(*pid);
+            }
+            lives
+        });
+        let mut all = self.ended;
+        counted.values().for_each(|of| add_to(&mut all, of));
+        (counted, all)
     }
 
     fn report(&mut self) -> Report {
-        let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let now_ns = u64::try_from(now_ns).unwrap_or(u64::MAX);
+        let now_ns = now_ns();
         let mut report = Report { message: Vec::new(), points: 0 };
-        let host = HostFigures::read(&self.proc);
+        let mut host = HostFigures::read(&self.proc);
         let mut processes = ProcessFigures::all(&self.proc);
+        let living = processes.iter().map(|figures| figures.pid).collect();
+        let (counted, all) = self.counted(&living);
+        let counted_ns = self.kernel.as_ref().map_or(0, |(_, since_ns)| *since_ns);
+        if self.kernel.is_some() {
+            host.set_counted(all, counted_ns);
+        }
         let busy = |figures: &ProcessFigures| {
             figures.ticks()
                 - self.before.get(&figures.pid).copied().unwrap_or(0).min(figures.ticks())
@@ -120,7 +200,6 @@ impl HostReader {
         let left_out = processes.len().saturating_sub(PROCESSES_MAX);
         self.before = processes.iter().map(|figures| (figures.pid, figures.ticks())).collect();
         processes.truncate(PROCESSES_MAX);
-        process::find_networks(&self.proc, &mut processes);
         let host_name = ("host.name", ResourceValue::Text(&self.host));
         let mut add = |resource: &[(&str, ResourceValue<'_>)], metrics: &[NumberMetric]| {
             report.points += metrics.iter().map(|metric| metric.points.len() as u64).sum::<u64>();
@@ -129,12 +208,15 @@ impl HostReader {
         add(&[host_name], &host.metrics(left_out as u64));
         for figures in &mut processes {
             figures.read_more(&self.proc);
+            if let Some(counted) = counted.get(&figures.pid) {
+                figures.set_counted(*counted);
+            }
             let resource = [
                 host_name,
                 ("process.pid", ResourceValue::Integer(u64::from(figures.pid))),
                 ("process.executable.name", ResourceValue::Text(&figures.name)),
             ];
-            add(&resource, &figures.metrics(host.boot_ns));
+            add(&resource, &figures.metrics(host.boot_ns, counted_ns));
         }
         report
     }

@@ -1,12 +1,12 @@
 //! Figures of processes.
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
+use spanwise_capture_agent::{KernelFigures, ProcessFigures as Counted};
 use spanwise_native::otlp::{Number, NumberKind, NumberMetric, NumberPoint};
 
-use super::{interfaces, seconds};
+use super::seconds;
 
 /// Threads of a process whose waiting time is added.
 const THREADS_MAX: usize = 1024;
@@ -26,8 +26,8 @@ pub(super) struct ProcessFigures {
     wait_ns: Option<u64>,
     /// Bytes read from and written to disks.
     disk_bytes: Option<[u64; 2]>,
-    /// Bytes received and transmitted in its network namespace, if that is not the agent's own.
-    network_bytes: Option<[u64; 2]>,
+    /// What was counted in the kernel.
+    counted: Option<Counted>,
 }
 
 impl ProcessFigures {
@@ -84,8 +84,14 @@ impl ProcessFigures {
         self.disk_bytes = bytes("read_bytes:").zip(bytes("write_bytes:")).map(|(r, w)| [r, w]);
     }
 
-    pub(super) fn metrics(&self, boot_ns: u64) -> Vec<NumberMetric> {
-        use NumberKind::{Counter, UpDownCounter};
+    /// Adds what was counted in the kernel.
+    pub(super) const fn set_counted(&mut self, counted: Counted) {
+        self.counted = Some(counted);
+    }
+
+    /// `counted_ns` is since when it is counted in the kernel.
+    pub(super) fn metrics(&self, boot_ns: u64, counted_ns: u64) -> Vec<NumberMetric> {
+        use NumberKind::{Counter, Histogram, UpDownCounter};
         let started_ns = boot_ns.saturating_add((seconds(self.started_ticks) * 1e9) as u64);
         let point = |attribute: Option<(&'static str, &str)>, value| NumberPoint {
             attributes: attribute.map(|(key, value)| (key, value.to_owned())).into_iter().collect(),
@@ -103,6 +109,16 @@ impl ProcessFigures {
         let cpu = [("user", self.user_ticks), ("system", self.system_ticks)];
         let cpu =
             cpu.map(|(mode, ticks)| point(Some(("cpu.mode", mode)), Number::Float(seconds(ticks))));
+        // What was counted since the agent's start, or the process's.
+        let since = |mut point: NumberPoint| {
+            point.start_ns = started_ns.max(counted_ns);
+            point
+        };
+        let network = self.counted.and_then(|counted| counted.network_bytes);
+        let network = network
+            .map(|bytes| pair("network.io.direction", ["receive", "transmit"], bytes))
+            .unwrap_or_default();
+        let latency = self.counted.map(|counted| since(point(None, buckets(&counted))));
         let wait = self.wait_ns.map(|ns| point(None, Number::Float(ns as f64 / 1e9)));
         let metrics = [
             ("process.cpu.time", "s", "CPU time by mode", Counter, cpu.into()),
@@ -139,11 +155,16 @@ impl ProcessFigures {
             (
                 "process.network.io",
                 "By",
-                "bytes over all interfaces of its network namespace but loopback",
+                "bytes over TCP and UDP",
                 Counter,
-                self.network_bytes
-                    .map(|bytes| pair("network.io.direction", ["receive", "transmit"], bytes))
-                    .unwrap_or_default(),
+                network.into_iter().map(since).collect(),
+            ),
+            (
+                "spanwise.process.run_queue.latency",
+                "s",
+                "how long its threads, when they could run, waited for a processor",
+                Histogram,
+                latency.into_iter().collect(),
             ),
             (
                 "spanwise.process.run_queue.time",
@@ -167,31 +188,12 @@ impl ProcessFigures {
     }
 }
 
-/// Bytes of other network namespaces, such as those of containers, for the first process of each.
-/// Linux counts no bytes by process.
-pub(super) fn find_networks(proc: &Path, processes: &mut [ProcessFigures]) {
-    let namespace = |of: &str| fs::read_link(proc.join(of).join("ns/net")).ok();
-    let Some(own) = namespace("self") else { return };
-    let mut first: HashMap<_, usize> = HashMap::new();
-    for (index, figures) in processes.iter().enumerate() {
-        let Some(of) = namespace(&figures.pid.to_string()).filter(|of| *of != own) else {
-            continue;
-        };
-        let known = first.entry(of).or_insert(index);
-        if figures.pid < processes[*known].pid {
-            *known = index;
-        }
-    }
-    for index in first.into_values() {
-        let path = proc.join(processes[index].pid.to_string()).join("net/dev");
-        let Ok(text) = fs::read_to_string(path) else { continue };
-        let mut sum = [0, 0];
-        for (name, figures) in interfaces(&text) {
-            if name != "lo" {
-                sum = [sum[0] + figures[0], sum[1] + figures[4]];
-            }
-        }
-        processes[index].network_bytes = Some(sum);
+/// Waits by their length.
+pub(super) fn buckets(counted: &Counted) -> Number {
+    Number::Buckets {
+        bounds: KernelFigures::bounds_seconds().collect(),
+        counts: counted.waits.to_vec(),
+        sum: counted.waited_nano as f64 / 1e9,
     }
 }
 

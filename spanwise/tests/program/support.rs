@@ -55,11 +55,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `spanwise SUBCOMMAND` on free ports with its data in `directory`.
+    /// Starts `spanwise SUBCOMMAND` on free ports with its data in `directory`. `more` may name
+    /// other ports.
     pub(crate) fn start(directory: &Path, subcommand: &str, more: &[&str]) -> Self {
+        let ports = PORTS.chunks(2).filter(|pair| !more.contains(&pair[0])).flatten();
         let mut child = spanwise(directory)
             .arg(subcommand)
-            .args(PORTS)
+            .args(ports)
             .args(["--data", "data"])
             .args(more)
             .stdout(Stdio::piped())

@@ -316,12 +316,21 @@ fn one_metric(to: &mut Vec<u8>, process: &Process, point: &MetricPoint) {
 }
 
 /// A number of a metric.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Number {
     /// A whole number.
     Integer(u64),
     /// Another number.
     Float(f64),
+    /// How many values there were, by bounds: only of histograms.
+    Buckets {
+        /// Upper bounds of all buckets but the last.
+        bounds: Vec<f64>,
+        /// Values in each.
+        counts: Vec<u64>,
+        /// All values together.
+        sum: f64,
+    },
 }
 
 /// What a metric's numbers mean.
@@ -333,6 +342,8 @@ pub enum NumberKind {
     UpDownCounter,
     /// A value of the moment.
     Gauge,
+    /// Values since the start, by size.
+    Histogram,
 }
 
 /// A number with its attributes.
@@ -402,25 +413,38 @@ fn one_number_metric(to: &mut Vec<u8>, metric: &NumberMetric, time_ns: u64) {
     bytes(to, 1, metric.name.as_bytes());
     bytes(to, 2, metric.description.as_bytes());
     bytes(to, 3, metric.unit.as_bytes());
+    let attributes = if metric.kind == NumberKind::Histogram { 9 } else { 7 };
     let points = |to: &mut Vec<u8>| {
         for point in &metric.points {
             message(to, 1, |to| {
                 for (key, value) in &point.attributes {
-                    text_attribute(to, 7, key, value);
+                    text_attribute(to, attributes, key, value);
                 }
                 if metric.kind != NumberKind::Gauge {
                     fixed64(to, 2, point.start_ns);
                 }
                 fixed64(to, 3, time_ns);
-                match point.value {
-                    Number::Integer(value) => fixed64(to, 6, value),
+                match &point.value {
+                    Number::Integer(value) => fixed64(to, 6, *value),
                     Number::Float(value) => fixed64(to, 4, value.to_bits()),
+                    Number::Buckets { bounds, counts, sum } => {
+                        fixed64(to, 4, counts.iter().sum());
+                        fixed64(to, 5, sum.to_bits());
+                        let words = |to: &mut Vec<u8>, word: u64| to.extend(word.to_le_bytes());
+                        message(to, 6, |to| counts.iter().for_each(|count| words(to, *count)));
+                        let bound = |bound: &f64| bound.to_bits();
+                        message(to, 7, |to| bounds.iter().map(bound).for_each(|b| words(to, b)));
+                    }
                 }
             });
         }
     };
     match metric.kind {
         NumberKind::Gauge => message(to, 5, points),
+        NumberKind::Histogram => message(to, 9, |to| {
+            points(to);
+            number(to, 2, 2);
+        }),
         kind => message(to, 7, |to| {
             points(to);
             number(to, 2, 2);

@@ -40,14 +40,23 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// The first bytes of the source of a batch that is named after its content.
+/// The first bytes of the source of a batch that comes from files.
 const CONTENT: [u8; 4] = *b"file";
 
 impl Origin {
-    /// Whether the batch comes from a file and is named after its content, so that its source is
-    /// not an agent.
+    /// Whether the batch comes from files: it is named after its content, or has the number that
+    /// stands beside them. Its source is not an agent.
     pub fn is_content(&self) -> bool {
         self.source.starts_with(&CONTENT)
+    }
+
+    /// The source of batches from files that grow. Their reader keeps the name, which is random, and
+    /// the next batch's number beside them.
+    pub fn growing_source(name: [u8; 12]) -> [u8; 16] {
+        let mut source = [0; 16];
+        source[..CONTENT.len()].copy_from_slice(&CONTENT);
+        source[CONTENT.len()..].copy_from_slice(&name);
+        source
     }
 }
 

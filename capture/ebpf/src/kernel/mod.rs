@@ -2,6 +2,7 @@
 //! reads their events.
 
 mod decode;
+mod figures;
 mod filter;
 mod hook;
 mod layout;
@@ -18,6 +19,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object};
 use parking_lot::Mutex;
 
 pub use decode::{DecodeError, decode};
+pub use figures::{FiguresLost, KernelFigures, ProcessFigures};
 pub use filter::FilterError;
 pub use hook::{Hook, HookChoice};
 pub use objects::LoadError;

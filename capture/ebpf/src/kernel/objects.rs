@@ -22,12 +22,16 @@ static CAPTURE_BEFORE_5_12_ALIGNED: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/capture_before_5_12.bpf.o")));
 static EMPTY_ALIGNED: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/empty.bpf.o")));
+static FIGURES_ALIGNED: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/figures.bpf.o")));
 
 /// The agent's programs.
 pub(super) static CAPTURE: &[u8] = &CAPTURE_ALIGNED.0;
 /// The same for kernels whose global functions accept no pointers, without hooks that those kernels
 /// lack.
 pub(super) static CAPTURE_BEFORE_5_12: &[u8] = &CAPTURE_BEFORE_5_12_ALIGNED.0;
+/// Programs that count what processes do.
+pub(super) static FIGURES: &[u8] = &FIGURES_ALIGNED.0;
 /// Programs that do nothing.
 pub(super) static EMPTY: &[u8] = &EMPTY_ALIGNED.0;
 

@@ -211,7 +211,7 @@ mod tests {
         add(CounterPart::Agent, &mut between(list, "(\"", "\""), 20);
         let host = sources("spanwise/src/host_metrics/mod.rs").concat();
         let list = host.split("fn counters(").nth(1).unwrap().split("\n    }").next().unwrap();
-        add(CounterPart::Agent, &mut between(list, "(\"", "\""), 2);
+        add(CounterPart::Agent, &mut between(list, "(\"", "\""), 4);
         let assembly = sources("spanwise/src/run/assembly.rs").concat();
         let list = assembly.split("\nfn counters(").nth(1).unwrap().split("\n}").next().unwrap();
         add(CounterPart::Assembly, &mut between(list, "(\"", "\""), 8);

@@ -158,6 +158,19 @@ const AGENT: &[CounterMeaning] = &[
         "points of this host's metrics were not sent",
         "see whether the endpoint at agent.metrics_to is there; the agent's log says more",
     ),
+    row(
+        "host_waits_uncounted",
+        Loss,
+        "waits for a processor are missing in this host's metrics: more than 8,192 processes, or \
+         65,536 threads that wait, at a time",
+        "send metrics of hosts more often: agent.host_metrics_every",
+    ),
+    row(
+        "host_bytes_uncounted",
+        Loss,
+        "bytes of processes are missing in this host's metrics: more than 8,192 processes at a time",
+        "send metrics of hosts more often: agent.host_metrics_every",
+    ),
     info("events", "events from the kernel that were taken in"),
     row(
         "events_lost_in_kernel",
