@@ -12,7 +12,8 @@ use super::settings::Default::{DataDirectory, Text};
 use super::settings::{Setting, SettingType, flag, tables};
 use super::units::{
     Buckets, ByteSize, Cores, Count, Limit, List, ListenAddress, MemoryBudget, OptionalEndpoint,
-    OptionalListen, OptionalText, PositiveTime, Rules, Secret, Share, SizeBetween, Switch, TimeSpan,
+    OptionalListen, OptionalText, PositiveTime, Rules, Secret, Share, SizeBetween, Switch,
+    TimeSpan,
 };
 
 tables! {
