@@ -18,7 +18,7 @@ from shop import Shop
 from spanwise import ROOT, Spanwise, binary
 
 sys.path.insert(0, str(ROOT / "demo"))
-from manager import faults  # noqa: E402
+from manager import faults, layout  # noqa: E402
 
 CASES = {
     "slow-query": ("slow-query", "orders"),
@@ -32,7 +32,8 @@ CASES = {
 def load(rate):
     """Customers at a steady rate, until they are stopped."""
     return subprocess.Popen(
-        [sys.executable, str(ROOT / "demo" / "loadgen" / "loadgen.py"), "--rate", str(rate)],
+        [sys.executable, str(ROOT / "demo" / "loadgen" / "loadgen.py"), "--rate", str(rate),
+         "--url", f"http://127.0.0.1:{layout.PORTS['nginx']}"],
         env=os.environ | {"SHOP_SERVICE": "loadgen"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
