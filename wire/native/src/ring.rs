@@ -312,7 +312,7 @@ impl Ring {
                 Ok(decoded) => decoded,
                 Err(problem) => {
                     self.note(problem);
-                    (self.next, self.at) = (self.next + 1, 0);
+                    (self.next, self.at) = (self.behind().0, 0);
                     self.cut(process)
                 }
             };
@@ -320,6 +320,38 @@ impl Ring {
                 return decoded;
             }
         }
+    }
+
+    /// The block to go on with behind one that cannot be read, and whether its segment is gone. A
+    /// damaged head may claim more blocks than any disk has, so what is not there is passed over
+    /// at once.
+    fn behind(&mut self) -> (u64, bool) {
+        let last = self.head.div_ceil(self.block_bytes);
+        let (mut to, mut is_deleted) = (self.next + 1, false);
+        if self.capacity > 0 {
+            let lap = self.capacity / self.block_bytes;
+            to = to.max(last.saturating_sub(lap));
+            let bytes = self.file.metadata().map_or(0, |file| file.len());
+            let there = bytes.saturating_sub(HEADER_BYTES as u64).div_ceil(self.block_bytes);
+            if to % lap >= there {
+                to = (to / lap + 1).saturating_mul(lap);
+            }
+        } else {
+            let blocks = (self.segment_bytes / self.block_bytes).max(1);
+            self.segments = segments_of(&self.dir, &self.name);
+            let segment = self.next / blocks;
+            match self.segments.iter().find(|(number, _)| *number >= segment) {
+                Some((number, path)) if *number == segment => {
+                    let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
+                    if to % blocks >= bytes.div_ceil(self.block_bytes) {
+                        to = (segment + 1).saturating_mul(blocks);
+                    }
+                }
+                Some((number, _)) => (to, is_deleted) = (number.saturating_mul(blocks), true),
+                None => (to, is_deleted) = (last, true),
+            }
+        }
+        (to.min(last).max(self.next + 1), is_deleted)
     }
 
     fn note(&mut self, problem: String) {

@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
-use spanwise_native::{Counts, Recording, Rule, otlp, rules, set_rules};
+use spanwise_native::{Counts, Following, Recording, Rule, otlp, rules, set_rules};
 
 /// The library's own test program, which also writes recordings.
 fn program() -> &'static Path {
@@ -244,4 +244,44 @@ fn damaged_files_are_read_as_far_as_they_are_whole() {
     std::fs::write(path, &bytes[..16]).expect("written");
     let (_, _, problems) = spans(whole.path());
     assert!(!problems.is_empty(), "what is not whole is named");
+}
+
+/// A damaged head may claim more than any disk holds: what is not there takes no time.
+#[test]
+fn a_head_beyond_all_data_comes_to_an_end() {
+    let dir = tempfile::tempdir().expect("a directory");
+    record(dir.path());
+    let (whole, ..) = spans(dir.path());
+    let rings: Vec<PathBuf> = std::fs::read_dir(dir.path())
+        .expect("files")
+        .map(|entry| entry.expect("a file").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "ring"))
+        .collect();
+    let far = 0x6e00_0000_0000_0000_u64;
+    for [head, capacity, segment] in [
+        [Some(far), None, None],
+        // Rings and segments that are larger than their files.
+        [Some(far), Some(1 << 62), Some(0)],
+        [Some(far), Some(0), Some(1 << 62)],
+        [Some(u64::MAX), Some(0), Some(1 << 12)],
+    ] {
+        let mut kept = Vec::new();
+        for path in &rings {
+            let before = std::fs::read(path).expect("read");
+            let mut bytes = before.clone();
+            for (at, value) in [(128, head), (48, capacity), (56, segment)] {
+                if let Some(value) = value {
+                    bytes[at..at + 8].copy_from_slice(&u64::to_le_bytes(value));
+                }
+            }
+            std::fs::write(path, bytes).expect("written");
+            kept.push(before);
+        }
+        assert!(spans(dir.path()).0.len() <= whole.len());
+        let mut following = Following::open(dir.path(), Vec::new(), None).expect("followed");
+        while following.poll(&mut |_, _| false).1 {}
+        for (path, before) in rings.iter().zip(kept) {
+            std::fs::write(path, before).expect("written");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::FileExt as _;
 
-use super::{DEPTH_MAX, Decoded, HEADER_BYTES, Mark, Ring, segments_of};
+use super::{DEPTH_MAX, Decoded, HEADER_BYTES, Mark, Ring};
 use crate::process::Process;
 use crate::{u32_at, u64_at};
 
@@ -109,21 +109,11 @@ impl Ring {
 
     /// Behind a block that is gone.
     fn jump(&mut self, problem: String) {
-        let last = self.head.div_ceil(self.block_bytes);
-        let mut to = self.next + 1;
-        if self.capacity > 0 {
-            to = to.max(last.saturating_sub(self.capacity / self.block_bytes));
-        } else {
-            let blocks = self.segment_bytes / self.block_bytes;
-            self.segments = segments_of(&self.dir, &self.name);
-            let segment = self.next / blocks;
-            match self.segments.iter().find(|(number, _)| *number >= segment) {
-                Some((number, _)) if *number == segment => self.note(problem),
-                Some((number, _)) => to = number.saturating_mul(blocks),
-                None => to = last,
-            }
+        let (to, is_deleted) = self.behind();
+        if !is_deleted && self.capacity == 0 {
+            self.note(problem);
         }
-        (self.next, self.at, self.jumped) = (to.min(last).max(self.next + 1), 0, true);
+        (self.next, self.at, self.jumped) = (to, 0, true);
     }
 
     /// Gives out the spans behind the last full block, if the thread can be seen between two
