@@ -23,7 +23,7 @@ from manager import faults, layout  # noqa: E402
 CASES = {
     "slow-query": ("slow-query", "orders"),
     "failing-dependency": ("failing-dependency", "ledger"),
-    "lock-contention": ("lock-contention", "catalog"),
+    "lock-contention": ("lock-contention", "stock"),
     "retry-storm": ("retry-storm", "stock"),
     "n-plus-one": ("n-plus-one", "catalog"),
 }

@@ -14,10 +14,9 @@ use std::collections::VecDeque;
 use ahash::AHashMap;
 use spanwise_capture_protocols::attribution::Caller;
 
-use super::is_strand;
 use super::lineage::Recent;
 use super::share::Share;
-use super::turns::UNKNOWN;
+use super::{UNKNOWN, is_strand};
 
 /// As for turns: loops are few.
 const MAX_THREADS: usize = 256;

@@ -221,7 +221,7 @@ impl Attributor {
             if state.hands_streams_over && is_others && reader.parent_task != 0 {
                 state.lineage.reads_for_others(reader.parent_task);
             }
-            let fragments = fragment.unwrap_or([turns::UNKNOWN; ORDERS]);
+            let fragments = fragment.unwrap_or([UNKNOWN; ORDERS]);
             state.turns.read_for(reader, fragments, call, complete);
         }
     }
@@ -629,7 +629,7 @@ impl Attribution for Attributor {
         if follows_turns(sender.task) {
             let made_for = match fragment {
                 Fragment::Within { fragment, .. } => [fragment; ORDERS],
-                _ => turn.unwrap_or([turns::UNKNOWN; ORDERS]),
+                _ => turn.unwrap_or([UNKNOWN; ORDERS]),
             };
             state.turns.called(sender, made_for);
         }
@@ -771,6 +771,9 @@ impl ProcessState {
 const fn follows_turns(task: u64) -> bool {
     task == 0
 }
+
+/// Stands for a call's request that is not known: nobody's fragment, but once in 2^64 times.
+pub(crate) const UNKNOWN: u64 = 0;
 
 /// Whether this stands for a fragment that is not known.
 pub(crate) const fn is_strand(fragment: u64) -> bool {

@@ -16,8 +16,8 @@ use smallvec::SmallVec;
 use spanwise_capture_protocols::attribution::{ByOrder, Caller, ORDERS as KNOWN_ORDERS};
 
 use super::batches::Batches;
-use super::is_strand;
 use super::share::Share;
+use super::{UNKNOWN, is_strand};
 
 /// Threads of a process whose turns are remembered, those of more are not: loops are few.
 const MAX_THREADS: usize = 256;
@@ -50,8 +50,6 @@ const LEAST_CALLS: f32 = 50.0;
 /// The share of them that must have been the first for what was read: in programs that make several
 /// calls for one thing, it is smaller.
 const FIRST_SHARE: f32 = 0.9;
-/// Stands for a call's request that is not known: nobody's fragment, but once in 2^64 times.
-pub(crate) const UNKNOWN: u64 = 0;
 /// Numbers of open requests that are told apart, each four times the one before.
 const LOADS: usize = 4;
 

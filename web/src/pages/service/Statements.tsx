@@ -4,7 +4,6 @@ import { Link } from "../../app/router";
 import { formatDuration } from "../../model/duration";
 import { formatCount, formatShare, plural } from "../../model/number";
 import { failedShare, middle } from "../../model/series";
-import { quoted } from "../../model/traceql";
 import { Failure } from "../../parts/Blank";
 import { withRange } from "../../parts/range";
 import type { PageRange } from "../../parts/range";
@@ -33,7 +32,9 @@ export function Statements({ service, range }: { service: string; range: PageRan
               <th scope="col" title="Of the time that all calls took together">
                 Share of time
               </th>
-              <th scope="col">Longest</th>
+              <th scope="col" title="Of examples">
+                Longest
+              </th>
             </tr>
           </thead>
           <tbody>
@@ -57,11 +58,11 @@ function Row(props: { call: Call; all: number; service: string; range: PageRange
   const share = failedShare(red);
   const typical = middle(red.latency.values);
   const longest = red.latency.exemplars.toSorted((a, b) => b.value - a.value)[0];
-  const q = `{ resource.service.name = ${quoted(props.service)} && name = ${quoted(red.name)} && (kind = client || kind = producer) }`;
+  const search = { service: props.service, operation: red.name, sort: "slowest" };
   return (
     <tr data-call={red.name}>
       <th scope="row">
-        <Link className="cut" to={withRange("/search", props.range, { q })}>
+        <Link className="cut" to={withRange("/search", props.range, search)}>
           {red.name}
         </Link>
       </th>
@@ -70,6 +71,7 @@ function Row(props: { call: Call; all: number; service: string; range: PageRange
       <td className="number">{typical === null ? "–" : formatDuration(typical * 1e9)}</td>
       <td className="number">{formatShare(props.all > 0 ? totalSeconds / props.all : 0)}</td>
       <td className="number">
+        {!longest && "–"}
         {longest && (
           <Link to={`/trace/${longest.traceId}?span=${longest.spanId}`}>
             {formatDuration(longest.value * 1e9)}
