@@ -97,7 +97,7 @@ fn check(process: &Process, piece: &Piece) -> u64 {
 }
 
 fn read_all() -> u64 {
-    let Ok(mut recording) = Recording::open(&[DIR.clone()]) else { return 0 };
+    let Ok(mut recording) = Recording::open(std::slice::from_ref(&*DIR)) else { return 0 };
     let mut spans = 0;
     for step in 0.. {
         assert!(step < STEPS, "a recording has an end");
@@ -119,8 +119,8 @@ fn follow(parts: &Parts<'_>, ring: &File) -> u64 {
     let (mut spans, mut quiet) = (0, 0);
     for step in 0..STEPS {
         let grown = match step {
-            0 => head / 3 & !7,
-            1 => head / 3 * 2 & !7,
+            0 => (head / 3) & !7,
+            1 => (head / 3 * 2) & !7,
             _ => head,
         };
         ring.write_all_at(&grown.to_le_bytes(), 128).expect("written");
@@ -176,8 +176,7 @@ fn seed(process: &[u8], ring: &[u8], data: &[u8], form: u8) -> Option<Vec<u8>> {
     data[BLOCK + 8..BLOCK + 16].copy_from_slice(&1_u64.to_le_bytes());
     data[BLOCK + 24..BLOCK + 32].copy_from_slice(&ENDED.to_le_bytes());
     put(44, BLOCK as u64, 4);
-    let (in_ring, in_segment) =
-        if form & SEGMENTS == 0 { (16 * BLOCK, 0) } else { (0, 2 * BLOCK) };
+    let (in_ring, in_segment) = if form & SEGMENTS == 0 { (16 * BLOCK, 0) } else { (0, 2 * BLOCK) };
     put(48, in_ring as u64, 8);
     put(56, in_segment as u64, 8);
     put(128, data.len() as u64, 8);

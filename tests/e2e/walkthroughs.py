@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "demo"))
 from manager import faults, layout  # noqa: E402
 
 CASES = {
-    "slow-query": ("slow-query", "orders"),
+    "slow-query": ("slow-query", "catalog"),
     "failing-dependency": ("failing-dependency", "ledger"),
     "lock-contention": ("lock-contention", "stock"),
     "retry-storm": ("retry-storm", "stock"),

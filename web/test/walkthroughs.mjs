@@ -57,16 +57,14 @@ const WALKS = {
     await call.waitFor();
     await call.scrollIntoViewIfNeeded();
     await picture();
-    const name = await call.getAttribute("data-call");
-    await click("[data-testid=statements] tr[data-call] th a");
-    await t.searched();
-    await click("[data-testid=result]");
-    await page.waitForSelector("[data-testid=tree]");
-    await click("[data-testid=view-path]");
-    await page.waitForSelector("[data-testid=path-table]");
+    await click("[data-testid=statements] tr[data-call] td a");
+    await page.waitForSelector("[data-testid=details]");
     await picture();
-    const first = await page.textContent("[data-testid=path-table] tbody tr th");
-    must(first.includes(name), `most of the time is in ${first}, not in ${name}`);
+    const { pathname, searchParams } = new URL(page.url());
+    const trace = await t.api(`traces/${pathname.split("/").at(-1)}?limit=1000`);
+    const span = trace.spans.find((one) => one.span_id === searchParams.get("span"));
+    must(span.service === service && span.protocol === "postgresql", "it is no statement of its");
+    must(Number(span.duration_nano) > 100e6, `it took ${span.duration_nano} ns`);
   },
   "failing-dependency": async () => {
     await servicePage();

@@ -231,7 +231,7 @@ impl Task {
         let strengths = runs.chains.strengths().into_iter();
         let strong = strengths.filter_map(|((caller, called), strength)| {
             let Verdict { dependency, failures, confidence, .. } = strength.follow.verdict();
-            (dependency == Dependency::Strong).then(|| StrongEdge {
+            (dependency == Dependency::Strong).then_some(StrongEdge {
                 edge: (caller.service, called.service),
                 failures,
                 confidence,
