@@ -9,6 +9,7 @@ import "./styles/shell.css";
 import "./styles/analysis.css";
 import { ApiError } from "./api/client";
 import { App } from "./app/App";
+import { keepFocus } from "./app/focus";
 import { startRouter } from "./app/router";
 // Imported after the pages: on paper it overrides their styles.
 import "./styles/print.css";
@@ -24,7 +25,9 @@ const client = new QueryClient({
 });
 
 startRouter();
-createRoot(document.getElementById("root")!).render(
+const root = document.getElementById("root")!;
+keepFocus(root);
+createRoot(root).render(
   <StrictMode>
     <QueryClientProvider client={client}>
       <App />

@@ -13,6 +13,7 @@ import { analysisChecks } from "./browser/analysis.mjs";
 import { chainsChecks } from "./browser/chains.mjs";
 import { looksChecks } from "./browser/looks.mjs";
 import { mapChecks } from "./browser/map.mjs";
+import { keyboardChecks } from "./browser/keyboard.mjs";
 import { must, start } from "./browser/harness.mjs";
 import { overviewChecks } from "./browser/overview.mjs";
 import { searchChecks } from "./browser/search.mjs";
@@ -36,6 +37,7 @@ for (const [name, checks] of [
   ["chains", chainsChecks],
   ["analysis", analysisChecks],
   ["status", statusChecks],
+  ["keyboard", keyboardChecks],
   ["looks", looksChecks],
 ]) {
   if (!only || only.includes(name)) await checks(t);

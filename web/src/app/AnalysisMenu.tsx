@@ -65,7 +65,11 @@ export function AnalysisMenu({ path }: { path: string }) {
               <Link
                 to={to}
                 aria-current={isHere(to) ? "page" : undefined}
-                onClick={() => setOpen(false)}
+                onClick={() => {
+                  // The link goes with the list.
+                  button.current?.focus();
+                  setOpen(false);
+                }}
               >
                 <b>{name}</b>
                 <span className="quiet">{when}</span>

@@ -36,6 +36,12 @@ export function Combobox(props: {
     setTyped(null);
     if (value !== props.value) props.onChoose(value);
   };
+  const begin = (field: HTMLInputElement) => {
+    // The current value stays visible and is selected, so that typing replaces it.
+    field.select();
+    setTyped(props.value);
+    setAt(props.choices.findIndex((choice) => choice.value === props.value));
+  };
   const move = (to: number) => {
     const next = Math.max(0, Math.min(shown.length - 1, to));
     setAt(next);
@@ -59,12 +65,9 @@ export function Combobox(props: {
         value={typed ?? props.value}
         spellCheck={false}
         autoComplete="off"
-        onFocus={(event) => {
-          // The current value stays visible and is selected, so that typing replaces it.
-          event.currentTarget.select();
-          setTyped(props.value);
-          setAt(props.choices.findIndex((choice) => choice.value === props.value));
-        }}
+        onFocus={(event) => begin(event.currentTarget)}
+        // After a choice, the field has the focus and its list is closed.
+        onClick={(event) => !open && begin(event.currentTarget)}
         onBlur={() => setTyped(null)}
         onChange={(event) => {
           setTyped(event.target.value);
@@ -72,21 +75,25 @@ export function Combobox(props: {
           setAt(event.target.value === "" ? -1 : 0);
         }}
         onKeyDown={(event) => {
-          if (event.key === "ArrowDown") move(at + 1);
+          if (!open && /^(Arrow(Down|Up)|Enter)$/.test(event.key)) begin(event.currentTarget);
+          else if (event.key === "ArrowDown") move(at + 1);
           else if (event.key === "ArrowUp") move(at - 1);
-          else if (event.key === "Enter") {
-            choose(shown[at]?.value ?? typed?.trim() ?? "");
-            event.currentTarget.blur();
-          } else return;
+          else if (event.key === "Enter") choose(shown[at]?.value ?? typed?.trim() ?? "");
+          else return;
           event.preventDefault();
         }}
       />
-      {props.value !== "" && !open && (
+      {props.value !== "" && (
         <button
           type="button"
           className="clear"
           aria-label={`Any ${props.label.toLowerCase()}`}
-          onClick={() => props.onChoose("")}
+          onClick={(event) => {
+            // The button goes. From the keyboard (no clicks are counted), the field has the focus.
+            if (event.detail === 0)
+              event.currentTarget.parentElement?.querySelector("input")?.focus();
+            props.onChoose("");
+          }}
         >
           ×
         </button>

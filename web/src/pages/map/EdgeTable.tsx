@@ -83,6 +83,7 @@ export function EdgeTable(props: {
       className="grid-box"
       ref={box}
       tabIndex={0}
+      data-focus-home
       role="group"
       aria-label="Calls between services"
     >

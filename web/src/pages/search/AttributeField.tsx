@@ -1,4 +1,5 @@
 import { useId, useRef, useState } from "react";
+import type { RefObject } from "react";
 import { useAttributeKeys, useAttributeValues } from "../../api/queries";
 import type { Where } from "../../api/queries";
 import { setParams } from "../../app/router";
@@ -12,6 +13,7 @@ const ON = { span: "", resource: "resource · ", label: "label · " } as const;
 /** Conditions on attributes: the current ones, and a field for another. */
 export function AttributeField(props: { attributes: readonly string[]; where: Where }) {
   const { attributes } = props;
+  const field = useRef<HTMLInputElement>(null);
   const set = (next: readonly string[]) => setParams({ attribute: [...new Set(next)] }, "push");
   return (
     <div className={attributes.length > 0 ? "attributes some" : "attributes"}>
@@ -30,24 +32,33 @@ export function AttributeField(props: { attributes: readonly string[]; where: Wh
               type="button"
               className="button tiny plain"
               aria-label={`Remove ${shownCondition(one)}`}
-              onClick={() => set(attributes.filter((other) => other !== one))}
+              onClick={(event) => {
+                // The button goes. From the keyboard (no clicks are counted), the field has the
+                // focus.
+                if (event.detail === 0) field.current?.focus();
+                set(attributes.filter((other) => other !== one));
+              }}
             >
               ×
             </button>
           </span>
         );
       })}
-      <NewCondition where={props.where} onAdd={(one) => set([...attributes, one])} />
+      <NewCondition input={field} where={props.where} onAdd={(one) => set([...attributes, one])} />
     </div>
   );
 }
 
-function NewCondition(props: { where: Where; onAdd: (condition: string) => void }) {
+function NewCondition(props: {
+  input: RefObject<HTMLInputElement | null>;
+  where: Where;
+  onAdd: (condition: string) => void;
+}) {
+  const { input } = props;
   const [typed, setTyped] = useState("");
   const [focused, setFocused] = useState(false);
   const [at, setAt] = useState(-1);
   const [problem, setProblem] = useState<string | null>(null);
-  const input = useRef<HTMLInputElement>(null);
   const list = useRef<HTMLUListElement>(null);
   const id = useId();
   const choices = useCompletions(props.where, typed, focused);

@@ -192,7 +192,12 @@ export function Filters({ asked, onAgain }: { asked: Asked; onAgain: () => void 
           type="button"
           className="button plain"
           data-testid="clear-filters"
-          onClick={() => setParams({ ...WIDE }, "push")}
+          onClick={(event) => {
+            // The button goes. From the keyboard (no clicks are counted), the first field has the
+            // focus.
+            if (event.detail === 0) first.current?.focus();
+            setParams({ ...WIDE }, "push");
+          }}
         >
           Clear filters
         </button>

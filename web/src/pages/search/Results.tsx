@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "react";
 import type { SearchAnswer, ServiceShare, Sort, TraceError, TraceSummary } from "../../api/types";
 import { useServiceStyle } from "../../app/palette";
-import { Link, navigate, setParams } from "../../app/router";
+import { cameBack, Link, navigate, setParams } from "../../app/router";
 import { useShortcuts } from "../../app/shortcuts";
 import { found, leave, useScroll } from "../../app/visit";
 import { useZone } from "../../app/zone";
@@ -58,6 +58,12 @@ export function Results(props: {
     Enter: () => at >= 0 && navigate(`/trace/${chosen}`),
     Escape: () => choose(""),
   });
+  // After Back, the focus is where it was, so that Tab continues from there.
+  useEffect(() => {
+    if (cameBack() && document.activeElement?.matches("body, main")) {
+      list.current?.querySelector<HTMLElement>(".chosen")?.focus({ preventScroll: true });
+    }
+  }, []);
   const moved = useRef(chosen);
   useEffect(() => {
     const left = found(props.visit, "chosen");

@@ -149,6 +149,7 @@ export function Waterfall(props: {
         tabIndex={0}
         onScroll={scrolled}
         data-testid="tree"
+        data-focus-home
         data-rows={rows.length}
       >
         <div
