@@ -261,6 +261,72 @@ export async function searchChecks(t) {
     },
   );
 
+  await t.check("columns are chosen, and a link keeps them, also to older traces", async () => {
+    const heads = (on) =>
+      on.$$eval("[data-testid=results-head] [data-column]", (all) =>
+        all.map((one) => one.dataset.column),
+      );
+    await t.open("/search?limit=20", "result");
+    const usual = await heads(page);
+    must(usual.includes("services") && !usual.includes("id"), `by itself it shows ${usual}`);
+    const wide = () =>
+      page.$eval(".result .what", (one) => Math.round(one.getBoundingClientRect().width));
+    const before = await wide();
+    await page.focus("[data-testid=columns]");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("[data-testid=column-id]");
+    await page.click("[data-testid=column-services]");
+    await page.click("[data-testid=column-id]");
+    await page.waitForURL((url) => url.searchParams.get("columns")?.endsWith(",id"));
+    await t.shot("search-columns");
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("[data-testid=column-id]", { state: "hidden" });
+    const chosen = await heads(page);
+    const wanted = [...usual.filter((one) => one !== "services"), "id"];
+    must(chosen.join() === wanted.join(), `it shows ${chosen}, not ${wanted}`);
+    must((await page.locator(".result .chips").count()) === 0, "the services are still there");
+    const [{ id }] = await t.listed();
+    must((await page.innerText(".result .id")) === id, "the id is not that of the trace");
+    must((await wide()) !== before, "the hidden column still takes its room");
+    // Every cell stands below its head.
+    const edges = await page.evaluate(() =>
+      [...document.querySelectorAll("[data-testid=results-head] [data-column]")].map((head) => {
+        const cell = document.querySelector(
+          `.result .${head.dataset.column === "duration" ? "time" : head.dataset.column}`,
+        );
+        return [head.getBoundingClientRect(), cell.getBoundingClientRect()].map((box) => [
+          box.left,
+          box.right,
+        ]);
+      }),
+    );
+    for (const [at, [head, cell]] of edges.entries()) {
+      must(
+        head[1] > cell[0] && head[0] < cell[1] + 1,
+        `${chosen[at]}: head ${head}, cell ${cell} of another column`,
+      );
+    }
+    await page.click("[data-testid=older]");
+    await page.waitForURL((url) => url.searchParams.has("end"));
+    await t.searched();
+    must((await heads(page)).join() === wanted.join(), "older traces have other columns");
+    const listed = (await t.listed()).map((one) => one.id);
+    // As somebody else opens the link.
+    const other = await page.context().newPage();
+    try {
+      await other.goto(page.url());
+      await other.waitForSelector("main.search[data-loading=false] [data-testid=result]");
+      must((await heads(other)).join() === wanted.join(), "the link shows other columns");
+      const theirs = await other.$$eval("[data-testid=result]", (rows) =>
+        rows.map((row) => row.dataset.traceId),
+      );
+      const kept = theirs.filter((one) => listed.includes(one));
+      must(kept[0] === listed[0], `the link begins with ${theirs[0]}, not ${listed[0]}`);
+    } finally {
+      await other.close();
+    }
+  });
+
   await t.check("times are told in one zone, and UTC is remembered", async () => {
     await t.open("/search", "result");
     const started = () => page.locator(".result .started").first().getAttribute("title");

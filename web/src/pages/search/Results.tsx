@@ -1,7 +1,8 @@
 import { useEffect, useMemo, useRef, useState } from "react";
+import type { CSSProperties } from "react";
 import type { SearchAnswer, ServiceShare, Sort, TraceError, TraceSummary } from "../../api/types";
 import { useServiceStyle } from "../../app/palette";
-import { cameBack, Link, navigate, setParams } from "../../app/router";
+import { cameBack, Link, navigate, setParams, usePlace } from "../../app/router";
 import { useShortcuts } from "../../app/shortcuts";
 import { found, leave, useScroll } from "../../app/visit";
 import { useZone } from "../../app/zone";
@@ -11,6 +12,9 @@ import { outcome } from "../../model/outcome";
 import { formatAge, formatDate, formatMoment, formatSecond, milliseconds } from "../../model/time";
 import { Prose } from "../../parts/Prose";
 import { useNow } from "../../parts/useNow";
+import { ColumnMenu } from "./ColumnMenu";
+import { COLUMNS, columnsOf, PARAM } from "./columns";
+import type { ColumnId } from "./columns";
 import { coveredText } from "./covered";
 import { rootOf } from "./root";
 
@@ -22,6 +26,7 @@ export function Results(props: {
   fixedOrder?: boolean;
 }) {
   const { traces, sort, covered, older_end_unix_nano: olderEnd } = props.answer;
+  const columns = columnsOf(usePlace().params.get(PARAM));
   const now = useNow();
   const zone = useZone();
   // The selection is kept by trace id, because a live list moves.
@@ -80,11 +85,18 @@ export function Results(props: {
     row?.scrollIntoView({ block: "nearest" });
   }, [chosen]);
   return (
-    <div className="results" ref={list} data-testid="results" data-count={traces.length}>
+    <div
+      className="results"
+      ref={list}
+      style={layout(columns)}
+      data-testid="results"
+      data-count={traces.length}
+    >
       <div className={`covered${covered.complete ? "" : " warn-text"}`} data-testid="covered">
         <b>{plural(traces.length, "trace")}</b>
         {failed > 0 && <span className="is-error">{formatCount(failed)} failed</span>}
         <span data-complete={covered.complete}>{coveredText(sort, covered, now, zone)}</span>
+        <ColumnMenu shown={columns} />
       </div>
       {props.answer.warnings.map((warning) => (
         <div key={warning} className="notice warn" data-testid="search-warning">
@@ -93,18 +105,32 @@ export function Results(props: {
           </span>
         </div>
       ))}
-      <div className="results-head">
+      <div className="results-head" data-testid="results-head">
         <span>Trace</span>
-        <span>Services</span>
-        <SortButton sort="largest" now={sort} name="Spans" fixed={props.fixedOrder} />
-        <SortButton sort="errors" now={sort} name="Errors" fixed={props.fixedOrder} />
-        <SortButton sort="slowest" now={sort} name="Duration" fixed={props.fixedOrder} />
-        <SortButton sort="newest" now={sort} name="Started" fixed={props.fixedOrder} />
+        {COLUMNS.map(([id, name]) => {
+          if (!columns.includes(id)) return null;
+          const order = ORDERS[id];
+          return order === undefined ? (
+            <span key={id} data-column={id}>
+              {name}
+            </span>
+          ) : (
+            <SortButton
+              key={id}
+              column={id}
+              sort={order}
+              now={sort}
+              name={name}
+              fixed={props.fixedOrder}
+            />
+          );
+        })}
       </div>
       {traces.map((trace) => (
         <Result
           key={trace.trace_id}
           trace={trace}
+          columns={columns}
           slowest={slowest}
           now={now}
           chosen={trace.trace_id === chosen}
@@ -139,13 +165,41 @@ export function Results(props: {
   );
 }
 
-function SortButton(props: { sort: Sort; now: Sort; name: string; fixed: boolean | undefined }) {
+/** The columns by which the server orders. */
+const ORDERS: Partial<Record<ColumnId, Sort>> = {
+  spans: "largest",
+  errors: "errors",
+  duration: "slowest",
+  started: "newest",
+};
+
+/** The grid of the lines, for the style sheet. */
+const layout = (columns: readonly ColumnId[]) =>
+  ({
+    "--areas": `"${["what", ...columns].join(" ")}"`,
+    "--widths": ["what", ...columns].map((one) => `var(--${one}-width)`).join(" "),
+  }) as CSSProperties;
+
+function SortButton(props: {
+  column: ColumnId;
+  sort: Sort;
+  now: Sort;
+  name: string;
+  fixed: boolean | undefined;
+}) {
   const on = props.sort === props.now;
-  if (props.fixed) return <span className="number">{on ? `↓ ${props.name}` : props.name}</span>;
+  if (props.fixed) {
+    return (
+      <span className="number" data-column={props.column}>
+        {on ? `↓ ${props.name}` : props.name}
+      </span>
+    );
+  }
   return (
     <button
       type="button"
       className="number"
+      data-column={props.column}
       aria-pressed={on}
       title={`${props.sort === "errors" ? "Most errors" : props.sort} first, of all that fit`}
       data-testid={`sort-${props.sort}`}
@@ -159,12 +213,13 @@ function SortButton(props: { sort: Sort; now: Sort; name: string; fixed: boolean
 
 function Result(props: {
   trace: TraceSummary;
+  columns: readonly ColumnId[];
   slowest: number;
   now: number;
   chosen: boolean;
   onOpen: () => void;
 }) {
-  const { trace, now } = props;
+  const { trace, columns, now } = props;
   const zone = useZone();
   const serviceStyle = useServiceStyle();
   const duration = nano(trace.duration_nano);
@@ -211,30 +266,48 @@ function Result(props: {
           </span>
         )}
       </span>
-      <Chips services={trace.services} />
-      <span className="spans number quiet">
-        {formatCount(trace.spans)}
-        <span className="unit"> {trace.spans === 1 ? "span" : "spans"}</span>
-      </span>
-      <span className="errors number">
-        {trace.errors > 0 ? (
-          <span className="badge error">{formatCount(trace.errors)}</span>
-        ) : (
-          <span className="quiet">–</span>
-        )}
-      </span>
-      <span className="time">
-        <span className="track">
-          <i style={{ width: `${(100 * duration) / props.slowest}%` }} />
+      {columns.includes("services") && <Chips services={trace.services} />}
+      {columns.includes("protocols") && (
+        <span className="protocols cut quiet" title={trace.protocols.join(", ")}>
+          {trace.protocols.join(", ")}
         </span>
-        <span className="number">{formatDuration(duration)}</span>
-      </span>
-      <span className="started number quiet" title={formatMoment(started, zone)}>
-        {formatSecond(started, now, zone)}
-        {formatDate(started, zone) === formatDate(now, zone) && (
-          <span className="age"> · {formatAge(started, now)}</span>
-        )}
-      </span>
+      )}
+      {columns.includes("spans") && (
+        <span className="spans number quiet">
+          {formatCount(trace.spans)}
+          <span className="unit"> {trace.spans === 1 ? "span" : "spans"}</span>
+        </span>
+      )}
+      {columns.includes("errors") && (
+        <span className="errors number">
+          {trace.errors > 0 ? (
+            <span className="badge error">{formatCount(trace.errors)}</span>
+          ) : (
+            <span className="quiet">–</span>
+          )}
+        </span>
+      )}
+      {columns.includes("duration") && (
+        <span className="time">
+          <span className="track">
+            <i style={{ width: `${(100 * duration) / props.slowest}%` }} />
+          </span>
+          <span className="number">{formatDuration(duration)}</span>
+        </span>
+      )}
+      {columns.includes("started") && (
+        <span className="started number quiet" title={formatMoment(started, zone)}>
+          {formatSecond(started, now, zone)}
+          {formatDate(started, zone) === formatDate(now, zone) && (
+            <span className="age"> · {formatAge(started, now)}</span>
+          )}
+        </span>
+      )}
+      {columns.includes("id") && (
+        <span className="id mono cut quiet" title={trace.trace_id}>
+          {trace.trace_id}
+        </span>
+      )}
       {trace.error && <Why error={trace.error} />}
     </Link>
   );
