@@ -71,7 +71,7 @@ pub struct CauseEvidence {
     pub text: String,
     /// The usual value.
     pub usual: f64,
-    /// Milliseconds, calls for each run, or the share from 0 to 1 that failed.
+    /// Milliseconds, calls for each run, or the share from 0 to 1 that failed or had retransmits.
     pub value: f64,
 }
 
@@ -88,6 +88,8 @@ pub enum CauseKind {
     Calls,
     /// Failures that no failed call explains.
     Errors,
+    /// Calls between two services that had retransmits.
+    Retransmits,
 }
 
 /// A value of an attribute that separates bad spans from good ones.

@@ -11,7 +11,7 @@ pub struct CauseFigures {
     shares: Vec<Share>,
 }
 
-/// A span's value of what evidence is of: milliseconds, calls, or 1 for a failure.
+/// A span's value of what evidence is of: milliseconds, calls, retransmits, or 1 for a failure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CauseValue {
     /// The span's position.
@@ -69,6 +69,11 @@ impl CauseFigures {
                 }
                 Evidence::Errors { operation, store, .. } => {
                     is_of(operation, store).then(|| f64::from(u8::from(share.own_error)))
+                }
+                Evidence::Retransmits { client, server, .. } => {
+                    let is_hop = is(span.service, client)
+                        && share.server.is_some_and(|name| is(name, server));
+                    share.retransmits.filter(|_| is_hop).map(f64::from)
                 }
             }
         };

@@ -4,7 +4,7 @@
 //! took beyond the span of the service that answered it, was spent between the two services. Both
 //! are compared with other ranges of the same length, by medians, so that single ranges that were
 //! unusual themselves do not matter. What services do (calls for each span) and their own errors
-//! are compared as well. A service is suspected by the share of the added time that it explains.
+//! are compared as well, and how many calls between two services had retransmits. A service is suspected by the share of the added time that it explains.
 //! docs/analysis.md has the formulas and what they reach on published faults.
 
 mod deviation;
@@ -41,6 +41,8 @@ pub struct CauseRange {
     /// Of each operation: its spans, the calls that they made, the squares of these, and failures
     /// that no failed call explains.
     work: AHashMap<Worker, Work>,
+    /// Of the calls between two services.
+    sent: AHashMap<Item, Sent>,
     spans: usize,
 }
 
@@ -58,6 +60,16 @@ struct Work {
     calls: f64,
     calls_squared: f64,
     own_errors: f64,
+    /// Spans with a call that failed, and their calls.
+    hindered: f64,
+    hindered_calls: f64,
+}
+
+/// Calls that a kernel saw, and those of them with retransmits.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sent {
+    calls: f64,
+    repeated: f64,
 }
 
 impl CauseRange {
@@ -75,12 +87,21 @@ impl CauseRange {
             };
             let item = share.server.map_or(own, |server| Item::Between { client: service, server });
             range.times.entry(item).or_default().push(share.own_nano as f64 / 1e6);
+            if let (Item::Between { .. }, Some(retransmits)) = (item, share.retransmits) {
+                let sent = range.sent.entry(item).or_default();
+                sent.calls += 1.0;
+                sent.repeated += f64::from(u8::from(retransmits > 0));
+            }
             let work = range.work.entry(Worker { service, operation, client }).or_default();
             let calls = share.calls as f64;
             work.spans += 1.0;
             work.calls += calls;
             work.calls_squared += calls * calls;
             work.own_errors += f64::from(u8::from(share.own_error));
+            if share.failed_call {
+                work.hindered += 1.0;
+                work.hindered_calls += calls;
+            }
         }
         range
     }

@@ -26,6 +26,8 @@ pub struct CauseSpan {
     pub duration_nano: i64,
     /// Whether `status` is an error.
     pub error: bool,
+    /// `retransmits`; `None` if no kernel saw it.
+    pub retransmits: Option<u32>,
 }
 
 /// The share of a span.
@@ -43,6 +45,10 @@ pub(super) struct Share {
     pub(super) calls: usize,
     /// It failed, and no child did.
     pub(super) own_error: bool,
+    /// A child failed.
+    pub(super) failed_call: bool,
+    /// Retransmits of a call at both ends; `None` if the kernel saw neither.
+    pub(super) retransmits: Option<u32>,
 }
 
 impl Share {
@@ -91,13 +97,20 @@ pub(super) fn of(spans: &[CauseSpan]) -> Vec<Share> {
                 }
                 _ => None,
             };
+            let answered = server.and_then(|_| spans[own.first()?.1].retransmits);
+            let failed_call = own.iter().any(|(_, child)| spans[*child].error);
             Share {
                 span: place,
                 parent: parent(place),
                 own_nano: (span.duration_nano - covered).max(0),
                 server,
                 calls: count,
-                own_error: span.error && !own.iter().any(|(_, child)| spans[*child].error),
+                own_error: span.error && !failed_call,
+                failed_call,
+                retransmits: match (span.retransmits, answered) {
+                    (None, None) => None,
+                    (one, other) => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),
+                },
             }
         })
         .collect()

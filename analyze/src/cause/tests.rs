@@ -14,6 +14,8 @@ struct Request {
     redis_ms: i64,
     stock_calls: usize,
     stock_fails: bool,
+    /// One of so many calls of `cart` has retransmits; none if 0.
+    lost: usize,
 }
 
 const USUAL: Request = Request {
@@ -23,6 +25,7 @@ const USUAL: Request = Request {
     redis_ms: 1,
     stock_calls: 2,
     stock_fails: false,
+    lost: 0,
 };
 
 struct System {
@@ -64,6 +67,7 @@ impl System {
             start_unix_nano: start,
             duration_nano: duration,
             error,
+            retransmits: None,
         });
         spans.len() - 1
     }
@@ -81,6 +85,8 @@ impl System {
             let shop =
                 self.span(&mut spans, None, "shop", "GET /", start, own + call + stocks, false);
             let client = self.span(&mut spans, Some(shop), "shop", "get", start, call, false);
+            let is_lost = of.lost > 0 && number % of.lost == 0;
+            spans[client].retransmits = Some(u32::from(is_lost));
             let server = self.span(
                 &mut spans,
                 Some(client),
@@ -150,6 +156,29 @@ fn calls_that_are_no_longer_made_and_errors_are_seen() {
     assert!(
         matches!(&verdict.suspects[0].evidence[0], Evidence::Errors { share, .. } if *share == 1.0)
     );
+}
+
+#[test]
+fn calls_that_are_not_made_after_a_failure_are_the_matter_of_what_failed() {
+    let verdict = System::new().verdict(Request { stock_calls: 1, stock_fails: true, ..USUAL });
+    assert_eq!(blamed(&verdict), Some("stock"));
+    let others = verdict.suspects.iter().skip(1);
+    assert!(
+        others.clone().all(|other| !other.stands_out && other.evidence.is_empty()),
+        "{verdict:?}"
+    );
+}
+
+#[test]
+fn what_the_network_loses_is_seen_where_times_hardly_move() {
+    let verdict = System::new().verdict(Request { lost: 4, ..USUAL });
+    assert_eq!(blamed(&verdict), Some("cart"), "{verdict:?}");
+    assert!(
+        matches!(&verdict.suspects[0].evidence[0], Evidence::Retransmits { client, server, share, usual_share, .. }
+        if client == "shop" && server == "cart" && *share == 0.25 && *usual_share == 0.0)
+    );
+    // One of sixty is not yet loss.
+    assert_eq!(blamed(&System::new().verdict(Request { lost: 60, ..USUAL })), None);
 }
 
 #[test]

@@ -23,6 +23,7 @@ const CLEAR_WORK: f64 = 6.0;
 const TIME: Floor = Floor { share: 0.1, least: 0.05 };
 const WORK: Floor = Floor { share: 0.03, least: 0.01 };
 const ERRORS: Floor = Floor { share: 0.1, least: 0.002 };
+const LOSSES: Floor = Floor { share: 0.1, least: 0.001 };
 /// The least deviation of calls for each span that is assumed.
 const LEAST_CALLS_DEVIATION: f64 = 0.3;
 
@@ -103,6 +104,19 @@ pub enum Evidence {
         /// The distance in units of usual variation.
         score: f64,
     },
+    /// More calls between two services had retransmits.
+    Retransmits {
+        /// The caller.
+        client: String,
+        /// The service that answers.
+        server: String,
+        /// The share of the calls, and the usual share.
+        share: f64,
+        /// See [`Self::Retransmits::share`].
+        usual_share: f64,
+        /// The distance in units of usual variation.
+        score: f64,
+    },
 }
 
 impl Evidence {
@@ -112,7 +126,8 @@ impl Evidence {
             Self::OwnTime { score, .. }
             | Self::TimeBetween { score, .. }
             | Self::Calls { score, .. }
-            | Self::Errors { score, .. } => *score,
+            | Self::Errors { score, .. }
+            | Self::Retransmits { score, .. } => *score,
         }
     }
 }
@@ -124,6 +139,7 @@ struct Case {
     time: f64,
     work: f64,
     errors: f64,
+    losses: f64,
     evidence: Vec<(f64, Evidence)>,
 }
 
@@ -145,7 +161,7 @@ impl CauseVerdict {
         let others: Vec<&CauseRange> = others.into_iter().filter(|other| other.spans > 0).collect();
         let mut cases: AHashMap<Name, Case> = AHashMap::new();
         let unusual = unusual_times(range, &others);
-        let hops = Hops::of(range, &unusual);
+        let hops = Hops::of(range, |item| unusual.iter().any(|one| one.item == item));
         let stores = Stores::of(range, &unusual);
         let mut total = 0.0;
         for Unusual { item, median, score, added } in &unusual {
@@ -179,6 +195,7 @@ impl CauseVerdict {
             total += added;
         }
         work(range, &others, names, &mut cases);
+        losses(range, &others, names, &mut cases);
         let mut suspects: Vec<Suspect> =
             cases.into_iter().map(|(name, case)| case.suspect(names.text(name), total)).collect();
         suspects.sort_by(|one, other| {
@@ -221,18 +238,18 @@ fn unusual_times(range: &CauseRange, others: &[&CauseRange]) -> Vec<Unusual> {
     unusual
 }
 
-/// Of the calls between services, those that take unusual time.
+/// Of the calls between services, those that are unusual.
 #[derive(Default)]
 struct Hops(AHashMap<Name, (f64, f64)>);
 
 impl Hops {
-    fn of(range: &CauseRange, unusual: &[Unusual]) -> Self {
+    fn of(range: &CauseRange, is_unusual: impl Fn(Item) -> bool) -> Self {
         let mut hops = Self::default();
         for (item, times) in &range.times {
             if let Item::Between { client, server } = item
                 && times.len() >= LEAST_SPANS
             {
-                let is_unusual = unusual.iter().any(|one| one.item == *item);
+                let is_unusual = is_unusual(*item);
                 for end in [client, server] {
                     let (all, own) = hops.0.entry(*end).or_default();
                     *all += 1.0;
@@ -333,8 +350,15 @@ fn work(
             case.evidence.push((0.0, evidence));
         }
         let mut usual: Vec<f64> = of_others.iter().map(|work| work.calls_per_span()).collect();
-        let error = 2.0 * work.calls_deviation().max(LEAST_CALLS_DEVIATION) / work.spans.sqrt();
-        if let Some(calls) = Deviation::of(work.calls_per_span(), &mut usual, WORK, error) {
+        let error =
+            |spans: f64| 2.0 * work.calls_deviation().max(LEAST_CALLS_DEVIATION) / spans.sqrt();
+        let all = Deviation::of(work.calls_per_span(), &mut usual, WORK, error(work.spans));
+        let calls = all.and_then(|all| match work.unhindered() {
+            _ if all.score >= 0.0 => Some(all),
+            (spans, _) if spans < least => None,
+            (spans, calls) => Deviation::of(calls / spans, &mut usual, WORK, error(spans)),
+        });
+        if let Some(calls) = calls {
             let case = cases.entry(service).or_default();
             case.work = case.work.max(calls.score.abs());
             if calls.score.abs() <= NOTABLE_WORK {
@@ -351,7 +375,46 @@ fn work(
     }
 }
 
+/// Adds what the network lost of the calls between services.
+fn losses(
+    range: &CauseRange,
+    others: &[&CauseRange],
+    names: &Names,
+    cases: &mut AHashMap<Name, Case>,
+) {
+    let least = LEAST_SPANS as f64;
+    let mut found: Vec<(Item, Deviation)> = Vec::new();
+    for (item, sent) in &range.sent {
+        let of_others = others.iter().filter_map(|other| other.sent.get(item));
+        let of_others = of_others.filter(|other| other.calls >= least);
+        let mut usual: Vec<f64> = of_others.map(|other| other.repeated / other.calls).collect();
+        let loss = Deviation::of_hits(sent.repeated, sent.calls, &mut usual, LOSSES);
+        found.extend(loss.filter(|loss| loss.score > NOTABLE_WORK).map(|loss| (*item, loss)));
+    }
+    found.sort_unstable_by_key(|(item, _)| *item);
+    let hops = Hops::of(range, |item| found.iter().any(|(lossy, _)| *lossy == item));
+    for (item, loss) in found {
+        let Item::Between { client, server } = item else { continue };
+        let case = cases.entry(hops.whose(client, server)).or_default();
+        case.losses = case.losses.max(loss.score);
+        let evidence = Evidence::Retransmits {
+            client: names.text(client).to_owned(),
+            server: names.text(server).to_owned(),
+            share: loss.value,
+            usual_share: loss.usual,
+            score: loss.score,
+        };
+        case.evidence.push((0.0, evidence));
+    }
+}
+
 impl Work {
+    /// The spans of which no call failed: after a failure, calls that would follow are not made,
+    /// which is the matter of the one that failed.
+    fn unhindered(&self) -> (f64, f64) {
+        (self.spans - self.hindered, self.calls - self.hindered_calls)
+    }
+
     fn calls_per_span(&self) -> f64 {
         self.calls / self.spans
     }
@@ -365,7 +428,7 @@ impl Work {
 
 impl Case {
     fn suspect(self, service: &str, total: f64) -> Suspect {
-        let Self { added, time, work, errors, mut evidence } = self;
+        let Self { added, time, work, errors, losses, mut evidence } = self;
         let of_time = match total > 0.0 {
             true => added / total * (time.ln_1p() / FULL.ln_1p()).min(1.0),
             false => 0.0,
@@ -378,8 +441,16 @@ impl Case {
         Suspect {
             service: service.to_owned(),
             // What is not notable orders those of whom nothing else is known.
-            score: of_time + of_work(work) + of_work(errors) + 1e-3 * time.ln_1p() + 1e-4 * work,
-            stands_out: time >= CLEAR || work >= CLEAR_WORK || errors >= CLEAR_WORK,
+            score: of_time
+                + of_work(work)
+                + of_work(errors)
+                + of_work(losses)
+                + 1e-3 * time.ln_1p()
+                + 1e-4 * work,
+            stands_out: time >= CLEAR
+                || work >= CLEAR_WORK
+                || errors >= CLEAR_WORK
+                || losses >= CLEAR_WORK,
             evidence: evidence.into_iter().map(|(_, evidence)| evidence).collect(),
         }
     }

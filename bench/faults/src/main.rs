@@ -197,6 +197,7 @@ impl Day {
             start_unix_nano: start,
             duration_nano: end - start,
             error: false,
+            retransmits: None,
         })
     }
 

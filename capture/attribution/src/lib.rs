@@ -47,7 +47,7 @@ use self::turns::Turns;
 /// threads count as proof.
 const PROVEN_AFTER: u32 = 20;
 /// How sure a link is without that proof.
-const LIKELY: f32 = 0.9;
+const LIKELY: f32 = 0.95;
 /// Processes known at once; those beyond get no fragments.
 const MAX_PROCESSES: usize = 65_536;
 /// Tasks that may come to answer for a call: who has made it, and so many above it.
@@ -59,6 +59,8 @@ const MAX_WOKEN: usize = 4096;
 /// No fragment has this bit: what has it stands for one that is not known yet, of which calls
 /// follow from each other.
 const STRAND: u64 = 1 << 63;
+/// Turns a sort of calls into that of calls in nobody's turn.
+const LATE: u64 = 0x6c61_7465_0000_0000;
 /// It is asked no more often that it is seen who gives work to the tasks of a process.
 const SAY_WORKERS_EVERY_NANO: u64 = 1_000_000_000;
 /// How long a request that is over is remembered for those that it has made.
@@ -544,10 +546,10 @@ impl Attribution for Attributor {
             return within(fragment, Evidence::Turn, sure);
         }
         if state.is_of_others(sender.task, &self.established) {
-            return state.nobodys(sender, call);
+            return state.nobodys(sender, opener, call);
         }
         if sender.task != 0 {
-            return state.sole(sender, call);
+            return state.sole(sender, opener, call);
         }
         // What the program says itself is better than what its threads are seen to do.
         if let Some(found) = state.of_started(sender, lost_nano) {
@@ -570,7 +572,7 @@ impl Attribution for Attributor {
                         if proven { 1.0 } else { LIKELY },
                     );
                 }
-                [_] => return state.sole(sender, call),
+                [_] => return state.sole(sender, opener, call),
                 [] => {}
                 several => return Fragment::Ambiguous { candidates: several.len() },
             }
@@ -579,7 +581,7 @@ impl Attribution for Attributor {
                 state.conduct.called_without_request(sender);
             }
             if !reads && state.conduct.goes_on_for_nobody(sender) {
-                state.count(sender, call);
+                state.count(sender, opener, call);
                 return Fragment::None;
             }
             if let Some(found) = state.of_thread(sender, lost_nano) {
@@ -589,7 +591,7 @@ impl Attribution for Attributor {
                 self.thread_makers.push(sender.process);
             }
         }
-        state.sole(sender, call)
+        state.sole(sender, opener, call)
     }
 
     fn call_made_among_others(
@@ -600,7 +602,7 @@ impl Attribution for Attributor {
     ) -> Fragment {
         match self.processes.get_mut(&sender.process) {
             Some(state) if state.writes_for_others || is_work(sender.task) => {
-                state.sole(sender, call)
+                state.sole(sender, opener, call)
             }
             _ => self.call_made(sender, opener, call),
         }
@@ -732,15 +734,30 @@ impl ProcessState {
         made_for.filter(|fragment| self.open.has_fragment(*fragment))
     }
 
-    fn count(&mut self, sender: Caller, call: Call) {
+    /// The sort of a call. What an event loop does in the turn of an open request and what it does
+    /// after timers are two sorts.
+    fn sort(&self, sender: Caller, opener: Option<Caller>, sort: u64) -> u64 {
+        if !self.threads_shared || !follows_turns(sender.task) {
+            return sort;
+        }
+        let causes = self.turns.causes(opener.unwrap_or(sender));
+        let is_in_turn = causes
+            .iter()
+            .flatten()
+            .any(|found| self.turns.is_unled(*found) || self.open.has_fragment(*found));
+        if is_in_turn { sort } else { sort ^ LATE }
+    }
+
+    fn count(&mut self, sender: Caller, opener: Option<Caller>, call: Call) {
         if let Call::New(sort) = call {
+            let sort = self.sort(sender, opener, sort);
             self.background.called(origin(&sender), sort, self.open.count(), sender.time_nano);
         }
     }
 
     /// Of no request, as far as its task tells; it may have been given the work.
-    fn nobodys(&mut self, sender: Caller, call: Call) -> Fragment {
-        self.count(sender, call);
+    fn nobodys(&mut self, sender: Caller, opener: Option<Caller>, call: Call) -> Fragment {
+        self.count(sender, opener, call);
         match self.open.count() {
             0 => Fragment::None,
             candidates => Fragment::Ambiguous { candidates },
@@ -748,14 +765,14 @@ impl ProcessState {
     }
 
     /// The only request that is open, unless calls of that kind are made for none as often.
-    fn sole(&mut self, sender: Caller, call: Call) -> Fragment {
-        self.count(sender, call);
+    fn sole(&mut self, sender: Caller, opener: Option<Caller>, call: Call) -> Fragment {
+        self.count(sender, opener, call);
         let candidates = self.open.count();
         if candidates == 0 {
             return Fragment::None;
         }
-        match (self.background.whose(origin(&sender), call.sort(), candidates, LIKELY), candidates)
-        {
+        let sort = self.sort(sender, opener, call.sort());
+        match (self.background.whose(origin(&sender), sort, candidates, LIKELY), candidates) {
             (Whose::Nobodys, _) => Fragment::None,
             (Whose::Request(sure), 1) => self
                 .open

@@ -27,7 +27,7 @@ use super::{Attributor, Maker, Trust, is_strand};
 
 /// How sure it is: who answers may have been asked to make a call in between for somebody
 /// whom it does not answer.
-const LIKELY: f32 = 0.9;
+const LIKELY: f32 = 0.95;
 /// Calls are kept no longer after their answer, however long requests take.
 const MAX_NANO: u64 = 10_000_000_000;
 /// And no longer for what their answer leads to.

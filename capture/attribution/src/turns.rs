@@ -7,7 +7,9 @@
 //! a queue until a connection is free, some wait for timers. That shows in their answers, of
 //! which it is known which request they are for: nearly all of a process have to be written
 //! when it was their request's turn, or turns say nothing of it. Programs do other things
-//! under load, so it is counted for each number of requests that are open.
+//! under load, so it is counted for each number of requests that are open. Where a program
+//! does nothing in the turns of its requests, calls come later, as after timers, and only
+//! by chance in the turn of another.
 
 use std::collections::VecDeque;
 
@@ -50,6 +52,10 @@ const LEAST_CALLS: f32 = 50.0;
 /// The share of them that must have been the first for what was read: in programs that make several
 /// calls for one thing, it is smaller.
 const FIRST_SHARE: f32 = 0.9;
+/// Requests that must have been looked at before it says anything that nothing was done for them
+/// in their turns, and the share of them for which something must have been done.
+const LEAST_BEGUN: f32 = 20.0;
+const BEGUN_SHARE: f32 = 0.9;
 /// Numbers of open requests that are told apart, each four times the one before.
 const LOADS: usize = 4;
 
@@ -177,6 +183,8 @@ pub(crate) struct Turns {
     batches: Batches,
     /// Calls that were the first for what was read, and those for which nothing was left.
     firsts: Share,
+    /// Requests for which something was done before the thread waited again.
+    begun: Share,
 }
 
 /// Where so many open requests are counted.
@@ -225,6 +233,24 @@ impl Thread {
         self.left == 0 && self.turns.get(at).is_some_and(|turn| turn.done >= turn.causes.len())
     }
 
+    /// Counts for how many requests something was done since the last wait, if nothing but requests
+    /// was read.
+    fn count_begun(&self, begun: &mut Share) {
+        let Some(sleeps) = self.turns.back().map(|turn| turn.sleeps) else { return };
+        let stretch = self.turns.iter().rev().take(MAX_STRETCH);
+        let mut requests = 0;
+        for cause in stretch.take_while(|turn| turn.sleeps == sleeps).flat_map(|turn| &turn.causes)
+        {
+            if cause.call != 0 {
+                return;
+            }
+            requests += 1;
+        }
+        for place in 0..requests {
+            begun.count(place >= self.left);
+        }
+    }
+
     /// Something was done in this turn; for this fragment where that is known.
     fn did(&mut self, at: usize, fragment: Option<u64>) {
         self.left = self.left.saturating_sub(1);
@@ -251,6 +277,7 @@ impl Turns {
         }
         let Caller { time_nano: read_nano, sleeps, .. } = reader;
         if thread.turns.back().is_some_and(|turn| turn.sleeps != sleeps) {
+            thread.count_begun(&mut self.begun);
             thread.left = 0;
         }
         thread.turns.push_back(Turn { read_nano, sleeps, causes: SmallVec::new(), done: 0 });
@@ -358,7 +385,12 @@ impl Turns {
 
     /// What its answers say of the process's turns, while so many requests are open.
     pub(crate) fn trust(&self, open: usize) -> Trust {
-        self.answers_at(open).trust()
+        let answers = self.answers_at(open);
+        let is_late = self.begun.total() >= LEAST_BEGUN && self.begun.right() < BEGUN_SHARE;
+        match answers.trust() {
+            Trust::Sure(_) if is_late && answers.order() != BATCHED => Trust::None,
+            trust => trust,
+        }
     }
 
     /// The answers that count where so many are open: what holds with more, holds with fewer.
@@ -502,6 +534,22 @@ mod tests {
         assert_eq!(made_for(&turns, at(10_002, 90)).expect("believed").0, 71);
         turns.called(at(10_002, 90), [UNKNOWN; KNOWN_ORDERS]);
         assert_eq!(made_for(&turns, at(10_002, 90)).expect("believed").0, 72);
+    }
+
+    /// As where each second request waits for a timer first.
+    #[test]
+    fn where_requests_lead_to_nothing_in_their_turns_calls_are_not_made_in_them() {
+        for (late, trusted) in [(2, false), (100, true)] {
+            let mut turns = proven(30);
+            for request in 100..160 {
+                let (time_nano, sleeps) = (10 * request, request as u32);
+                read(&mut turns, at(time_nano, sleeps), request);
+                if request % late != 0 {
+                    turns.called(at(time_nano + 1, sleeps), [request; KNOWN_ORDERS]);
+                }
+            }
+            assert_eq!(matches!(turns.trust(OPEN), Trust::Sure(_)), trusted, "{late}");
+        }
     }
 
     /// As where timers make calls: an answer follows its last call, and all else is by chance.

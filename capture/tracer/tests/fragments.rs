@@ -72,7 +72,7 @@ fn calls_of_a_thread_belong_to_the_request_that_it_handles() {
         assert_eq!(call.fragment_id, served(&spans).fragment_id);
         assert!(call.fragment_id.is_some());
         assert_eq!(call.evidence, Some(Evidence::Thread));
-        assert_eq!(call.confidence, Some(if round < 20 { 0.9 } else { 1.0 }), "round {round}");
+        assert_eq!(call.confidence, Some(if round < 20 { 0.95 } else { 1.0 }), "round {round}");
     }
 }
 
@@ -126,7 +126,7 @@ fn an_event_loop_is_found_out_and_never_guessed_for() {
     for (round, call) in calls.enumerate() {
         let evidence = if round < 9 { Evidence::SoleRequest } else { Evidence::Thread };
         assert_eq!(call.evidence, Some(evidence), "round {round}");
-        assert_eq!(call.confidence, Some(0.9));
+        assert_eq!(call.confidence, Some(0.95));
     }
     // Its next life begins with a clean slate.
     let exec = ProcessEvent { time_nano: process.time_nano, process: 1 };

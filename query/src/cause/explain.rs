@@ -139,7 +139,7 @@ impl Story<'_> {
             | Evidence::Calls { operation, .. }
             | Evidence::Errors { operation, .. } => Some(operation.clone()),
             // The operation that answers is more use than the call.
-            Evidence::TimeBetween { .. } => None,
+            Evidence::TimeBetween { .. } | Evidence::Retransmits { .. } => None,
         };
         told.began_unix_nano = self.began(&values);
         told.places = self.places(main, &values);
@@ -211,6 +211,15 @@ impl Story<'_> {
                 );
                 (CauseKind::Errors, text, *share, *usual_share)
             }
+            Evidence::Retransmits { client, server, share, usual_share, .. } => {
+                let text = format!(
+                    "calls from {client} to {server} with retransmits {} from {} to {}",
+                    moved(*share, *usual_share),
+                    percent(*usual_share),
+                    percent(*share)
+                );
+                (CauseKind::Retransmits, text, *share, *usual_share)
+            }
         };
         CauseEvidence { kind, text, value, usual }
     }
@@ -240,7 +249,7 @@ impl Story<'_> {
         let repeats = |side: &Side, values: &[CauseValue]| {
             let sum: f64 = values
                 .iter()
-                .map(|value| f64::from(side.rows.details[value.span].retransmits))
+                .map(|value| f64::from(side.rows.spans[value.span].retransmits.unwrap_or(0)))
                 .sum();
             sum / values.len().max(1) as f64
         };
@@ -361,6 +370,7 @@ impl Story<'_> {
             Evidence::OwnTime { .. } | Evidence::TimeBetween { .. } => milliseconds(value),
             Evidence::Calls { .. } => number(value),
             Evidence::Errors { .. } => percent(value),
+            Evidence::Retransmits { .. } => format!("{} for each call", number(value)),
         };
         let mut told = Vec::new();
         for (word, places) in [
@@ -452,6 +462,7 @@ impl Story<'_> {
                 Evidence::Calls { .. } => format!("{} calls", number(value.value)),
                 Evidence::Errors { .. } if value.value > 0.0 => "failed".to_owned(),
                 Evidence::Errors { .. } => "did not fail".to_owned(),
+                Evidence::Retransmits { .. } => format!("{} retransmits", number(value.value)),
             };
             let start_unix_nano = span.start_unix_nano;
             traces.push(CauseTrace { trace: detail.trace, start_unix_nano, text });

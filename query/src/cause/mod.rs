@@ -92,6 +92,8 @@ pub enum CauseKind {
     Calls,
     /// Failures that no failed call explains.
     Errors,
+    /// Calls between two services that had retransmits.
+    Retransmits,
 }
 
 /// Evidence.
@@ -101,7 +103,7 @@ pub struct CauseEvidence {
     pub kind: CauseKind,
     /// A sentence for people.
     pub text: String,
-    /// Milliseconds, calls, or the share that failed.
+    /// Milliseconds, calls, or the share that failed or had retransmits.
     pub value: f64,
     /// The usual value.
     pub usual: f64,

@@ -51,7 +51,6 @@ pub(super) struct Detail {
     pub(super) version: Option<Name>,
     pub(super) server: Option<(Name, Option<u16>)>,
     pub(super) rtt_nano: Option<i64>,
-    pub(super) retransmits: u32,
 }
 
 /// Spans, and as many details.
@@ -265,6 +264,7 @@ fn read(batch: &RecordBatch, rows: &mut Rows, names: &mut Names) -> Option<()> {
             start_unix_nano: starts.value(row),
             duration_nano: durations.value(row),
             error: failed(row) == Some(true),
+            retransmits: retransmits.is_valid(row).then(|| retransmits.value(row)),
         });
         rows.details.push(Detail {
             trace,
@@ -276,7 +276,6 @@ fn read(batch: &RecordBatch, rows: &mut Rows, names: &mut Names) -> Option<()> {
             server: server(row)
                 .map(|address| (address, ports.is_valid(row).then(|| ports.value(row)))),
             rtt_nano: trips.is_valid(row).then(|| trips.value(row)),
-            retransmits: if retransmits.is_valid(row) { retransmits.value(row) } else { 0 },
         });
     }
     Some(())

@@ -76,6 +76,7 @@ fn suspect(suspect: CauseSuspect) -> api::CauseSuspect {
             CauseKind::TimeBetween => api::CauseKind::TimeBetween,
             CauseKind::Calls => api::CauseKind::Calls,
             CauseKind::Errors => api::CauseKind::Errors,
+            CauseKind::Retransmits => api::CauseKind::Retransmits,
         },
         text,
         usual,

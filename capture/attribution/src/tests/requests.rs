@@ -17,7 +17,7 @@ fn one_request_at_a_time_proves_nothing_of_several() {
 fn a_thread_is_likely_until_proven_and_certain_then() {
     let mut attributor = attributor(other());
     let fragment = read(&mut attributor, 1, 1, 1);
-    assert_eq!(attributor.request_sent(caller(1), None), within(fragment, Evidence::Thread, 0.9));
+    assert_eq!(attributor.request_sent(caller(1), None), within(fragment, Evidence::Thread, LIKELY));
     over(&mut attributor, 1, 1, 1);
     prove(&mut attributor);
     let first = read(&mut attributor, 1, 2, 2);
@@ -40,7 +40,7 @@ fn without_an_open_request_there_is_no_fragment() {
 fn another_thread_may_only_have_the_sole_request() {
     let mut attributor = attributor(other());
     let fragment = read(&mut attributor, 1, 1, 1);
-    let sole = within(fragment, Evidence::SoleRequest, 0.9);
+    let sole = within(fragment, Evidence::SoleRequest, LIKELY);
     assert_eq!(attributor.request_sent(caller(7), None), sole);
     read(&mut attributor, 2, 2, 2);
     assert_eq!(attributor.request_sent(caller(7), None), Fragment::Ambiguous { candidates: 2 });
@@ -74,7 +74,7 @@ fn go_and_node_threads_say_nothing() {
     for runtime in [Runtime::Go, Runtime::Node] {
         let mut attributor = attributor(runtime);
         let fragment = read(&mut attributor, 1, 1, 1);
-        let sole = within(fragment, Evidence::SoleRequest, 0.9);
+        let sole = within(fragment, Evidence::SoleRequest, LIKELY);
         assert_eq!(attributor.request_sent(caller(1), None), sole);
         read(&mut attributor, 2, 2, 2);
         assert_eq!(attributor.request_sent(caller(1), None), Fragment::Ambiguous { candidates: 2 });
@@ -220,11 +220,11 @@ fn what_was_open_when_events_were_lost_blames_nobody_and_proves_nothing() {
     let first = read_at(&mut attributor, 1, 1, 1, 5);
     attributor.events_lost(10);
     // The thread may be at a request that nobody saw.
-    assert_eq!(attributor.request_sent(caller(1), None), within(first, Evidence::Thread, 0.9));
+    assert_eq!(attributor.request_sent(caller(1), None), within(first, Evidence::Thread, LIKELY));
     // It is at another one now: the end of the first was not seen.
     let second = read_at(&mut attributor, 1, 2, 2, 20);
     assert_eq!(attributor.take_demoted(), 0);
-    assert_eq!(attributor.request_sent(caller(1), None), within(second, Evidence::Thread, 0.9));
+    assert_eq!(attributor.request_sent(caller(1), None), within(second, Evidence::Thread, LIKELY));
     over(&mut attributor, 1, 2, 1);
     prove_at(&mut attributor, 25);
     let third = read_at(&mut attributor, 1, 3, 3, 30);
@@ -238,7 +238,7 @@ fn what_was_open_when_events_were_lost_blames_nobody_and_proves_nothing() {
     // With nothing lost in between, another thread has the first of two.
     read_at(&mut attributor, 1, 3, 6, 35);
     let last = read_at(&mut attributor, 1, 4, 4, 40);
-    assert_eq!(attributor.request_sent(caller(1), None), within(last, Evidence::Thread, 0.9));
+    assert_eq!(attributor.request_sent(caller(1), None), within(last, Evidence::Thread, LIKELY));
     assert_eq!(attributor.take_demoted(), 0);
 }
 
@@ -278,7 +278,7 @@ fn a_request_whose_connection_closed_proves_nothing() {
         attributor.request_over(caller(1), exchange, 0, None);
     }
     let fragment = read(&mut attributor, 1, 200, 200);
-    assert_eq!(attributor.request_sent(caller(1), None), within(fragment, Evidence::Thread, 0.9));
+    assert_eq!(attributor.request_sent(caller(1), None), within(fragment, Evidence::Thread, LIKELY));
 }
 
 /// A loop that serves one request at a time, and makes calls of its own meanwhile.
@@ -291,7 +291,7 @@ fn a_thread_that_does_more_than_one_thing_at_a_time_is_never_certain() {
     let (call, own) = (2, 3);
     assert_eq!(called(&mut attributor, 1, call), within(fragment, Evidence::Thread, 1.0));
     attributor.bytes_read(Caller { time_nano: 1, ..caller(1) }, own);
-    assert_eq!(attributor.request_sent(caller(1), None), within(fragment, Evidence::Thread, 0.9));
+    assert_eq!(attributor.request_sent(caller(1), None), within(fragment, Evidence::Thread, LIKELY));
 }
 
 /// With several requests at once, what the loop has read tells which a call is for.
@@ -327,4 +327,45 @@ fn the_calls_of_a_loop_belong_to_what_it_has_read() {
     assert_eq!(attributor.request_sent(at(107), Some(at(105))), turn(first));
     let after_a_timer = Caller { sleeps: 2, ..at(108) };
     assert_eq!(attributor.request_sent(after_a_timer, None), Fragment::Ambiguous { candidates: 3 });
+}
+
+/// A loop whose requests make their calls at once, and a timer that makes the same calls.
+#[test]
+fn calls_of_a_loop_in_nobodys_turn_are_judged_by_themselves() {
+    const MILLI: u64 = 1_000_000;
+    let mut attributor = attributor(Runtime::Node);
+    let at = |time_nano, sleeps| Caller { time_nano, sleeps, ..caller(1) };
+    let call = |attributor: &mut Attributor, sender, connection| {
+        let fragment = attributor.call_made(sender, None, Call::New(3));
+        attributor.answer_awaited(sender, connection, fragment, None);
+        fragment
+    };
+    for round in 1..=40 {
+        let (start, sleeps) = (round * 20 * MILLI, 10 * round as u32);
+        attributor.bytes_read(at(start, sleeps), 5);
+        let fragment = read_at_turn(&mut attributor, at(start, sleeps), 5, round);
+        let own = call(&mut attributor, at(start + 1, sleeps), 77);
+        // The timer comes while the request waits, and while nobody does.
+        let timers = call(&mut attributor, at(start + 5 * MILLI, sleeps + 1), 78);
+        let end = start + 10 * MILLI;
+        let handled = Handled { first_writer: at(end, sleeps + 2), last_thread: 1 };
+        attributor.request_over(at(end, sleeps + 2), round, end, Some(handled));
+        call(&mut attributor, at(end + 5 * MILLI, sleeps + 3), 78);
+        if round > 20 {
+            assert_eq!(own, within(fragment, Evidence::SoleRequest, LIKELY), "{round}");
+            assert_eq!(timers, Fragment::None, "{round}");
+        }
+    }
+}
+
+fn read_at_turn(
+    attributor: &mut Attributor,
+    reader: Caller,
+    connection: u64,
+    exchange: u64,
+) -> u64 {
+    match attributor.request_read(reader, connection, 0, exchange, NO_SORT) {
+        Fragment::Own(fragment) => fragment,
+        found => panic!("a server request has its own fragment, not {found:?}"),
+    }
 }
