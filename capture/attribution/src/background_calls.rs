@@ -161,11 +161,13 @@ impl BackgroundCalls {
         }
         let busy = own.busy + weight * firsts.busy;
         let idle_nano = self.idle_nano.saturating_add(IDLE_BEFORE_NANO);
-        let expected = idle * (self.busy_nano as f32 / idle_nano as f32);
-        let likely = if busy > 0.0 { 1.0 - expected / busy } else { 0.0 };
-        if likely >= LEAST_LIKELY {
-            Whose::Request(likely.min(most))
-        } else if likely <= UNLIKELY && own.idle >= ENOUGH_IDLE {
+        let for_each_idle = self.busy_nano as f32 / idle_nano as f32;
+        let likely = |idle: f32| if busy > 0.0 { 1.0 - idle * for_each_idle / busy } else { 0.0 };
+        // Few calls say little of how many there usually are: it may be a deviation more.
+        let at_least = likely(idle + idle.sqrt());
+        if at_least >= LEAST_LIKELY {
+            Whose::Request(at_least.min(most))
+        } else if likely(idle) <= UNLIKELY && own.idle >= ENOUGH_IDLE {
             Whose::Nobodys
         } else {
             Whose::Unclear
@@ -254,8 +256,7 @@ mod tests {
         assert_eq!(process.call(TIMER, SORT), None);
         assert_eq!(process.call(WORKER, SORT), Some(MOST));
         // A third may be like the one or like the other.
-        let sure = process.call(9, SORT).expect("of three, two began with a request");
-        assert!(sure < 0.6, "{sure}");
+        assert_eq!(process.call(9, SORT), None);
         assert_eq!(process.whose(TIMER, SORT), Whose::Nobodys);
         // What it calls for the first time is like what it has called before,
         assert_eq!(process.whose(TIMER, SORT + 1), Whose::Nobodys);
@@ -291,14 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn where_one_thread_does_both_the_share_of_both_is_said() {
+    fn where_one_thread_does_both_the_least_likely_share_is_said() {
         let mut process = Process::new();
         for _ in 0..100 {
             process.spends(10, 0, &[WORKER], SORT);
             process.spends(10, 1, &[WORKER; 4], SORT);
         }
         let sure = process.call(WORKER, SORT).expect("three in four");
-        assert!((sure - 0.75).abs() < 0.02, "{sure}");
+        assert!((sure - 0.73).abs() < 0.02, "{sure}");
     }
 
     #[test]
