@@ -59,10 +59,13 @@ def figures(cells):
     lines.append(f"figure accuracy.links_made {total.links.made} 1")
     lines.append(f"figure accuracy.links_wrong {total.links.made - total.links.right} 1")
     lines.append(f"figure accuracy.certain_links_made {total.certain.made} 1")
+    behind = summed(cell for cell in observed_cells(cells) if "background" in cell.flags)
+    if behind.nobodys:
+        lines.append(f"figure accuracy.background_given_share {behind.given / behind.nobodys:.4f} 1")
     worst = worst_bin(cells)
     lines.append("# accuracy.reliability_worst_bin: too few links" if worst is None else
                  f"figure accuracy.reliability_worst_bin {worst:.4f} 1")
-    lines.append(f"figure accuracy.certain_links_wrong {total.certain.made - total.certain.right} 1")
+    lines.append(f"figure accuracy.certain_wrong {total.certain.made - total.certain.right} 1")
     return lines
 
 

@@ -80,6 +80,9 @@ class Score:
 
     true_links: int = 0
     requests: int = 0
+    # Calls that were made for no request, and those of them that were given to one.
+    nobodys: int = 0
+    given: int = 0
     links: Links = field(default_factory=Links)
     certain: Links = field(default_factory=Links)
     by_evidence: dict = field(default_factory=lambda: defaultdict(Links))
@@ -103,7 +106,7 @@ class Score:
         return Links(self.links.made - self.certain.made, self.links.right - self.certain.right)
 
     def add(self, other):
-        for name in ("true_links", "requests", "ambiguous", "alone", "missing_calls", "missing_requests", "twice",
+        for name in ("true_links", "requests", "nobodys", "given", "ambiguous", "alone", "missing_calls", "missing_requests", "twice",
                      "connections"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.links.add(other.links)
@@ -175,7 +178,7 @@ def score(truth, spans, roots=()):
     served and the calls that it made. Calls in `roots` were made for no request, so any link of
     them is wrong.
     """
-    found = Score(true_links=len(truth), requests=len(set(truth.values())))
+    found = Score(true_links=len(truth), requests=len(set(truth.values())), nobodys=len(roots))
     by_id = {span.id: span for span in spans}
     calls = defaultdict(list)
     for span in spans:
@@ -202,6 +205,7 @@ def score(truth, spans, roots=()):
         at, evidence, confidence = climb(span, by_id)
         right = at is not None and request is not None and at.token == request
         found.links.count(right)
+        found.given += request is None
         found.by_evidence[evidence or "none"].count(right, confidence)
         found.by_confidence[evidence or "none", bin_of(confidence)].count(right, confidence)
         if confidence >= CERTAIN:

@@ -56,6 +56,11 @@ class Scores(unittest.TestCase):
         found = score({"a1": "a"}, [request("a"), between, call("a1", "between", "span_context", 1.0)])
         self.assertEqual((found.links.right, found.certain.made, found.by_evidence["enclosing"].right), (1, 0, 1))
 
+    def test_calls_of_nobody_that_are_given_to_a_request_are_counted(self):
+        found = score({"a1": "a"}, [request("a"), linked("a1", "a"), linked("timer", "a", 0.7), call("job")],
+                      ["timer", "job", "unseen"])
+        self.assertEqual((found.nobodys, found.given, found.links.made, found.links.right), (3, 1, 2, 1))
+
     def test_circles_and_links_to_nowhere_are_wrong(self):
         circle = [call("a1", "call-a2", "thread", 1.0), call("a2", "call-a1", "thread", 1.0)]
         found = score(self.truth, [request("a"), *circle, call("b1", "gone", "timing", 0.5)])

@@ -47,6 +47,7 @@ enum Calls {
 struct Program {
     leaf: String,
     parallel: bool,
+    timers: bool,
     calls: Calls,
     truth: Mutex<File>,
 }
@@ -59,7 +60,7 @@ fn work(seed: u64) -> u64 {
     (0..WORK_ROUNDS).fold(seed, |hash, round| (hash ^ round).wrapping_mul(0x0100_0000_01b3))
 }
 
-async fn pause() {
+async fn wait_for_timer() {
     let micros = rand::rng().random_range(0..LONGEST_PAUSE_MICROS);
     sleep(Duration::from_micros(micros)).await;
 }
@@ -69,6 +70,13 @@ fn token() -> String {
 }
 
 impl Program {
+    /// Waits for a timer, in the variant that has timers.
+    async fn pause(&self) {
+        if self.timers {
+            wait_for_timer().await;
+        }
+    }
+
     /// Records which calls were made for which request.
     fn note(&self, request: &str, made: &[String]) -> anyhow::Result<()> {
         let line = format!("{request} {}\n", made.join(" "));
@@ -99,14 +107,14 @@ impl Program {
         let count = if self.parallel { 3 } else { 2 };
         let made: Vec<String> = (0..count).map(|_| token()).collect();
         let mut hash = work(path.len() as u64);
-        pause().await;
+        self.pause().await;
         if self.parallel {
             let replies = future::try_join_all(made.iter().map(|token| self.call(token))).await?;
             hash ^= replies.iter().map(Bytes::len).sum::<usize>() as u64;
         } else {
             for token in &made {
                 hash ^= self.call(token).await?.len() as u64;
-                pause().await;
+                self.pause().await;
             }
         }
         self.note(path.rsplit('/').next().unwrap_or_default(), &made)?;
@@ -165,6 +173,7 @@ async fn main() -> anyhow::Result<()> {
         calls: calls(&leaf, http2, setting("CONNECTIONS")? == "fresh").await?,
         leaf,
         parallel: setting("FAN_OUT")? == "parallel",
+        timers: setting("STYLE")? == "timers",
         truth: Mutex::new(truth),
     });
     if env::var_os("BACKGROUND").is_some() {
