@@ -103,8 +103,9 @@ impl OwnLinks {
 
 /// What the shapes of a row group say of the links of rows.
 pub(super) struct ShapeLinks {
-    sketch: Arc<Sketch>,
-    fulfil: Vec<Range<i64>>,
+    fulfil: ShapeSet,
+    found: ShapeSet,
+    perhaps: ShapeSet,
 }
 
 impl ShapeLinks {
@@ -123,23 +124,25 @@ impl ShapeLinks {
             let more = sketch.fulfil(predicate)?;
             fulfil.iter_mut().zip(more).for_each(|(fulfils, more)| *fulfils |= more);
         }
-        let fulfil = sketch.numbers(&fulfil);
-        Ok(Self { sketch, fulfil })
+        let [fulfil, found, perhaps] =
+            [&sketch.numbers(&fulfil), &sketch.own.found, &sketch.own.perhaps]
+                .map(|numbers| sketch.set(numbers));
+        Ok(Self { fulfil, found, perhaps })
     }
 
     /// Whether rows of the shape fulfil one of the predicates.
     pub(super) fn fulfils(&self, shape: i64) -> bool {
-        has(&self.fulfil, shape)
+        self.fulfil.has(shape)
     }
 
     /// Whether assembly found the trace and the parent that rows of the shape name.
     pub(super) fn are_as_sent(&self, shape: i64) -> bool {
-        has(&self.sketch.own.found, shape)
+        self.found.has(shape)
     }
 
     /// Whether rows of the shape may be without the parent that they name.
     pub(super) fn may_lack_parent(&self, shape: i64) -> bool {
-        has(&self.sketch.own.perhaps, shape)
+        self.perhaps.has(shape)
     }
 }
 
@@ -240,6 +243,17 @@ impl Sketch {
             most.filter(|most| *most > 0).map(longest)
         };
         self.lengths.iter().map(of_block).collect()
+    }
+
+    /// The shapes with these numbers.
+    fn set(&self, numbers: &[Range<i64>]) -> ShapeSet {
+        let count = self.runs.last().map_or(0, |(end, _)| *end as usize);
+        let mut has = vec![false; count];
+        let place = |number: i64| usize::try_from(number - self.first).unwrap_or(0).min(count);
+        for range in numbers {
+            has[place(range.start)..place(range.end)].fill(true);
+        }
+        ShapeSet { first: self.first, has }
     }
 
     /// The numbers of the shapes of these kinds, ascending.
@@ -350,7 +364,7 @@ pub(crate) fn narrow(
     let mut left: Vec<Range<usize>> = Vec::new();
     for (group, rows) in reader::by_group(file, rows) {
         let sketch = Sketch::of(file, group)?;
-        let fulfil = sketch.numbers(&sketch.fulfil(predicate)?);
+        let fulfil = sketch.set(&sketch.numbers(&sketch.fulfil(predicate)?));
         if fulfil.is_empty() {
             continue;
         }
@@ -363,7 +377,7 @@ pub(crate) fn narrow(
             let durations_nano = batch.column_by_name(column::DURATION_NANO);
             let durations_nano = durations_nano.and_then(|it| it.as_primitive_opt::<Int64Type>());
             let fits = |row: usize| {
-                of_rows.is_none_or(|numbers| has(&fulfil, numbers[row]))
+                of_rows.is_none_or(|numbers| fulfil.has(numbers[row]))
                     && durations_nano.is_none_or(|durations| took.contains(&durations.value(row)))
             };
             for (row, number) in numbers.by_ref().take(batch.num_rows()).enumerate() {
@@ -378,15 +392,22 @@ pub(crate) fn narrow(
     Ok(left)
 }
 
-/// Whether a number is in one of the ascending ranges.
-fn has(ranges: &[Range<i64>], number: i64) -> bool {
-    match ranges {
-        // Shapes of one service are adjacent, so one range is common.
-        [only] => only.contains(&number),
-        ranges => {
-            let after = ranges.partition_point(|range| range.end <= number);
-            ranges.get(after).is_some_and(|range| range.contains(&number))
-        }
+/// Some shapes of a row group.
+struct ShapeSet {
+    /// The number of the first shape.
+    first: i64,
+    /// Of each shape.
+    has: Vec<bool>,
+}
+
+impl ShapeSet {
+    fn is_empty(&self) -> bool {
+        !self.has.contains(&true)
+    }
+
+    fn has(&self, number: i64) -> bool {
+        let place = usize::try_from(number.wrapping_sub(self.first)).ok();
+        place.and_then(|place| self.has.get(place)).is_some_and(|has| *has)
     }
 }
 
@@ -407,9 +428,10 @@ mod tests {
         let of_one = sketch.numbers(&[false, true, false]);
         assert_eq!(of_one, [103..104, 109..110]);
         assert_eq!(sketch.numbers(&[false, true, true]).as_slice(), from_ref(&(103..110)));
-        let found: Vec<i64> = (98..112).filter(|number| has(&of_one, *number)).collect();
+        let set = sketch.set(&of_one);
+        let found: Vec<i64> = (98..112).filter(|number| set.has(*number)).collect();
         assert_eq!(found, [103, 109]);
-        assert!(!has(&sketch.numbers(&[false; 3]), 103));
+        assert!(sketch.set(&sketch.numbers(&[false; 3])).is_empty());
     }
 
     proptest! {
