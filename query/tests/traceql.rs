@@ -237,10 +237,12 @@ fn trace(number: u64) -> Trace {
 struct World {
     runtime: tokio::runtime::Runtime,
     traces: Vec<Trace>,
-    /// Half of the rows in files, and the others in memory.
     queries: Queries,
     _directory: tempfile::TempDir,
 }
+
+/// Parts of the spans, of which the last is in memory and each other in a file of its own.
+const PARTS: usize = 4;
 
 async fn add(store: &EmbeddedStore, spans: &[Span]) {
     let mut builder = SpanBatchBuilder::sharing();
@@ -254,26 +256,74 @@ async fn add(store: &EmbeddedStore, spans: &[Span]) {
     store.annotate(&window.flush(0)).await.expect("annotated");
 }
 
-static WORLD: LazyLock<World> = LazyLock::new(|| {
+/// A store of these spans. Half of the traces are in one part, and the others in several: of them,
+/// assembly did not know all spans.
+fn world(traces: Vec<Vec<Span>>) -> World {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let directory = tempfile::tempdir().expect("a directory");
+    let mut parts: Vec<Vec<Span>> = vec![Vec::new(); PARTS];
+    for (number, spans) in traces.into_iter().enumerate() {
+        let mut draw = Draw(number as u64 + 1_000);
+        let (is_split, own) = (number % 2 == 1, number / 2 % PARTS);
+        for span in spans {
+            let other = (own + draw.below(2) as usize) % PARTS;
+            parts[if is_split { other } else { own }].push(span);
+        }
+    }
     let open = || EmbeddedStore::open(EmbeddedConfig::new(directory.path().join("data")));
     let store = runtime.block_on(async {
-        let all: Vec<Span> = (0..TRACES).flat_map(spans).collect();
-        let half = all.iter().position(|span| span.trace_id == spans(TRACES / 2)[0].trace_id);
-        let (first, second) = all.split_at(half.expect("there are traces"));
+        let (last, files) = parts.split_last().expect("parts");
+        for part in files {
+            let store = open().await.expect("a store");
+            add(&store, part).await;
+            store.close().await.expect("closed");
+        }
         let store = open().await.expect("a store");
-        add(&store, first).await;
-        store.close().await.expect("closed");
-        drop(store);
-        let store = open().await.expect("a store");
-        assert!(store.status().file_rows > 0, "{:?}", store.status());
-        add(&store, second).await;
+        let status = store.status();
+        let in_files: usize = files.iter().map(Vec::len).sum();
+        assert_eq!((status.file_rows, status.recent_rows), (in_files as u64, 0), "{status:?}");
+        add(&store, last).await;
         assert!(store.status().recent_rows > 0, "{:?}", store.status());
         store
     });
-    let traces = (0..TRACES).map(trace).collect();
-    World { runtime, traces, queries: Queries::new(store), _directory: directory }
+    World { runtime, traces: Vec::new(), queries: Queries::new(store), _directory: directory }
+}
+
+static WORLD: LazyLock<World> = LazyLock::new(|| {
+    let world = world((0..TRACES).map(spans).collect());
+    World { traces: (0..TRACES).map(trace).collect(), ..world }
+});
+
+/// The same with spans that agents reported, spans that two sides reported under one id, spans with
+/// the ids of others, and circles.
+static MIXED: LazyLock<World> = LazyLock::new(|| {
+    let mixed = |number| {
+        let mut draw = Draw(number + 2_000);
+        let mut spans = spans(number);
+        for at in 0..spans.len() {
+            let other = draw.below(spans.len() as u64) as usize;
+            match draw.below(if number % 3 == 0 { 1_000 } else { 12 }) {
+                0 => {
+                    spans[at].capture = draw.of(&[Capture::ServerProcess, Capture::ClientProcess]);
+                    spans[at].fragment_id = Some(number * 10 + draw.below(2));
+                }
+                1 => {
+                    let mut half = spans[at].clone();
+                    (spans[at].kind, half.kind) = (Kind::Client, Kind::Server);
+                    (half.service, half.start_unix_nano) =
+                        ("half".into(), half.start_unix_nano + 1);
+                    spans.push(half);
+                }
+                2 => spans[at].span_id = spans[other].span_id,
+                3 => spans[at].parent_span_id = Some(spans[other].span_id),
+                4 => spans[at].parent_span_id = Some(spans[at].span_id),
+                5 => spans[at].span_id = spans[other].span_id.receiving_half(),
+                _ => {}
+            }
+        }
+        spans
+    };
+    world((0..TRACES).map(mixed).collect())
 });
 
 /// A number as far as the order of a sum does not matter.
@@ -314,6 +364,15 @@ fn naive(query: &Query, time: TimeRange) -> BTreeMap<[u8; 16], Vec<Set>> {
 }
 
 fn found(query: &Query, time: TimeRange, limit: usize) -> BTreeMap<[u8; 16], Vec<Set>> {
+    found_in(&WORLD, query, time, limit)
+}
+
+fn found_in(
+    world: &World,
+    query: &Query,
+    time: TimeRange,
+    limit: usize,
+) -> BTreeMap<[u8; 16], Vec<Set>> {
     let asked = TraceqlSearch {
         query: Arc::new(query.clone()),
         time,
@@ -324,8 +383,8 @@ fn found(query: &Query, time: TimeRange, limit: usize) -> BTreeMap<[u8; 16], Vec
         bounds: PLENTY,
     };
     let mut told = 0;
-    let found = WORLD.queries.traceql_search(&asked, |traces| told += traces.len());
-    let answer = WORLD.runtime.block_on(found).expect("an answer");
+    let found = world.queries.traceql_search(&asked, |traces| told += traces.len());
+    let answer = world.runtime.block_on(found).expect("an answer");
     assert_eq!(answer.stopped, None);
     assert!(told >= answer.traces.len());
     let starts: Vec<u64> = answer.traces.iter().map(|trace| trace.start_unix_nanos).collect();
@@ -369,8 +428,36 @@ fn time() -> impl Strategy<Value = TimeRange> {
     })
 }
 
+/// A test that the store can look for above other spans, and the same as it cannot.
+fn test_above() -> impl Strategy<Value = (String, String)> {
+    let field = prop::sample::select(&["resource.service.name", "name"][..]);
+    let text = prop::sample::select(&["x", "y", "xy", "half", "none"][..]);
+    (field, text, 0..3).prop_map(|(field, text, test)| match test {
+        0 => ("status = error".to_owned(), "!(status != error)".to_owned()),
+        1 => (format!("{field} = `{text}`"), format!("!({field} != `{text}`)")),
+        _ => (
+            format!("{field} = `{text}` && status != error"),
+            format!("!({field} != `{text}` || status = error)"),
+        ),
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn spans_below_others_are_those_that_are_found_without_the_store(
+        (above, unknown) in test_above(),
+        below in prop_oneof![Just(String::new()), test_above().prop_map(|(test, _)| test)],
+        operator in prop::sample::select(&[">", ">>"][..]),
+        time in time(),
+    ) {
+        let ask = |above: &str| parse(&format!("{{ {above} }} {operator} {{ {below} }}"));
+        let (query, other) = (ask(&above).expect("a query"), ask(&unknown).expect("a query"));
+        prop_assert_eq!(found(&query, time, 1_000), naive(&query, time), "{}", query);
+        let of_mixed = |query| found_in(&MIXED, query, time, 1_000);
+        prop_assert_eq!(of_mixed(&query), of_mixed(&other), "{}", query);
+    }
 
     #[test]
     fn a_search_finds_what_the_naive_evaluator_finds(

@@ -282,6 +282,19 @@ pub struct Predicate {
     pub assembled: bool,
     /// `assembled_parent` is null: the row is the root of its trace.
     pub root: bool,
+    /// A hint: rows that certainly have no such row above them need not be found.
+    pub above: Option<Above>,
+}
+
+/// Rows above a row in its trace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Above {
+    /// One of them fulfils one of these. Stores may look at services, operations and status only.
+    pub any: Vec<Predicate>,
+    /// Only the parent counts.
+    pub only_parent: bool,
+    /// The trace is put together of rows that start in this time, which contains the query's.
+    pub within: TimeRange,
 }
 
 /// Which rows to return, how many, and which columns.

@@ -10,7 +10,7 @@ pub mod embedded;
 mod room;
 
 pub use contract::{
-    Appended, AttributeCondition, AttributeNames, AttributeTest, AttributeValues, Counting,
+    Above, Appended, AttributeCondition, AttributeNames, AttributeTest, AttributeValues, Counting,
     Deleted, DerivedPart, DerivedPartName, Key, MAX_ANSWER_BYTES, Number, ObjectStorageStatus,
     Order, Origin, Outline, Predicate, Query, RowCounts, RowTotal, Selection, SqlAnswer,
     SqlFunctions, SqlLimits, Store, StoreError, StoreStatus, TimeRange, Unsettled,

@@ -27,7 +27,7 @@ mod value;
 pub use ast::Query;
 pub use error::Error;
 pub use evaluate::{Spanset, search};
-pub use necessary::{Check, Condition, Needs, SomeSpan, Test};
+pub use necessary::{Above, Check, Condition, Needs, SomeSpan, Test};
 pub use parser::{MAX_DEPTH, MAX_MEASURES, MAX_PATTERNS, MAX_QUERY_BYTES, MAX_STAGES, parse};
 pub use pattern::Pattern;
 pub use value::Value;

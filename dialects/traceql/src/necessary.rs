@@ -7,7 +7,7 @@
 
 use crate::ast::{
     Attribute, Body, Comparison, Expr, Field, Intrinsic, Join, Literal, Logic, Metrics, Pipeline,
-    Query, Scope, Spansets, Stage, Taken,
+    Query, Relation, Scope, Spansets, Stage, Taken,
 };
 use crate::evaluate::{self, matches_pattern};
 use crate::pattern::Pattern;
@@ -23,9 +23,20 @@ pub struct Needs {
     pub spans: Condition,
     /// What the root of every selected trace satisfies.
     pub root: Condition,
+    /// What every span of a result has above it.
+    pub above: Option<Above>,
     /// Whether results are all spans that satisfy `spans`, whatever else their traces
     /// have. Then metrics can be counted without putting traces together.
     pub exact: bool,
+}
+
+/// A span that others have above them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Above {
+    /// What it satisfies.
+    pub span: Condition,
+    /// Whether it is their parent.
+    pub is_parent: bool,
 }
 
 /// A condition on a trace.
@@ -89,6 +100,7 @@ impl Query {
                 trace: SomeSpan::Has(Condition::Never),
                 spans: Condition::Never,
                 root: Condition::Never,
+                above: None,
                 exact: true,
             }),
         }
@@ -231,6 +243,7 @@ fn of_metrics(metrics: &Metrics) -> Option<Needs> {
                 exact: left.exact && right.exact && left.spans == right.spans,
                 spans: Condition::any([left.spans, right.spans]),
                 root: Condition::any([left.root, right.root]),
+                above: None,
             }),
             (one, other) => one.or(other),
         },
@@ -242,6 +255,7 @@ fn of_pipeline(pipeline: &Pipeline) -> Needs {
         trace: SomeSpan::Has(Condition::Always),
         spans: Condition::Always,
         root: Condition::Always,
+        above: None,
         exact: true,
     };
     for stage in &pipeline.stages {
@@ -267,6 +281,8 @@ fn of_pipeline(pipeline: &Pipeline) -> Needs {
                     },
                     spans,
                     root: Condition::all([before.root, stage.root]),
+                    // Stages only leave spans out.
+                    above: before.above.or(stage.above),
                     exact: before.exact && stage.exact,
                 };
             }
@@ -282,7 +298,8 @@ fn of_spansets(spansets: &Spansets) -> Needs {
     match spansets {
         Spansets::Where(expr) => {
             let (spans, exact) = of_expr(expr);
-            Needs { trace: SomeSpan::Has(spans.clone()), spans, root: of_root(expr), exact }
+            let trace = SomeSpan::Has(spans.clone());
+            Needs { trace, spans, root: of_root(expr), above: None, exact }
         }
         Spansets::Pipeline(pipeline) => of_pipeline(pipeline),
         Spansets::Join { operator, left, right } => {
@@ -293,18 +310,25 @@ fn of_spansets(spansets: &Spansets) -> Needs {
                     trace: SomeSpan::either(left.trace, right.trace),
                     spans: Condition::any([left.spans, right.spans]),
                     root: Condition::any([left.root, right.root]),
+                    above: None,
                 },
                 Join::And | Join::Structure { taken: Taken::Both, .. } => Needs {
                     exact: false,
                     trace: SomeSpan::both(left.trace, right.trace),
                     spans: Condition::any([left.spans, right.spans]),
                     root: Condition::all([left.root, right.root]),
+                    above: None,
                 },
-                Join::Structure { taken: Taken::Related, .. } => Needs {
+                Join::Structure { relation, taken: Taken::Related } => Needs {
                     exact: false,
                     trace: SomeSpan::both(left.trace, right.trace),
                     spans: right.spans,
                     root: Condition::all([left.root, right.root]),
+                    above: match relation {
+                        Relation::Child => Some(Above { span: left.spans, is_parent: true }),
+                        Relation::Descendant => Some(Above { span: left.spans, is_parent: false }),
+                        _ => right.above,
+                    },
                 },
                 Join::Structure { taken: Taken::Unrelated, .. } => Needs { exact: false, ..right },
             }

@@ -128,6 +128,15 @@ proptest! {
             }
             for span in &spans {
                 prop_assert!(needs.spans.holds(&view, *span as usize), "{} {:?}", query, needs.spans);
+                let Some(above) = &needs.above else { continue };
+                let relation =
+                    if above.is_parent { Relation::Child } else { Relation::Descendant };
+                let mut others = 0..trace.spans.len();
+                let has = others.any(|other| {
+                    related(&trace, relation, other, *span as usize)
+                        && above.span.holds(&view, other)
+                });
+                prop_assert!(has, "{} {:?}", query, above);
             }
             if needs.exact && pipelines.len() == 1 {
                 let all: Vec<u32> = (0..trace.spans.len() as u32)

@@ -157,6 +157,7 @@ impl From<&SearchQuery> for SearchPlan {
             assembled: true,
             // If any row of the trace will do, one row a trace is enough.
             root: only_roots,
+            above: None,
         };
         if only_roots {
             // The duration of the root excludes most traces that are too short or too long.

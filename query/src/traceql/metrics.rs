@@ -14,10 +14,12 @@ use spanwise_traceql::trace::TraceView;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::Bounds;
 use super::candidates::Candidates;
-use super::read::{ReadTraces, TraceReader};
+use super::search::{EVALUATING, each_trace};
 use super::spans::{Looked, SpanReader};
-use super::{Bounds, EVALUATING, counted, plan};
+use super::{counted, plan};
+use crate::trace::GatheredTraces;
 use crate::{Queries, QueryError};
 
 /// Parts of the time, of each of which the newest rows give exemplars, where the store counts.
@@ -246,11 +248,15 @@ impl Queries {
         looked: Looked,
         progress: &mut Progress,
     ) -> Result<Answer, QueryError> {
-        let mut reader = TraceReader::new(Arc::new(looked));
+        let outline = looked.outline();
         let mut known = AHashSet::new();
-        let (parts, evaluated) = evaluate(asked, move |evaluation, part: ReadTraces| {
-            part.each(&mut known, |trace| evaluation.observe(&TraceView::new(&trace)))
-        });
+        let (parts, evaluated) =
+            evaluate(asked, move |evaluation, part: (GatheredTraces, Vec<TraceId>)| {
+                let (mut gathered, ids) = part;
+                each_trace(&mut gathered, &ids, &looked, &mut known, |trace| {
+                    evaluation.observe(&TraceView::new(&trace));
+                })
+            });
         let (predicates, time) = plan::of_traces(&asked.query.needs(), time);
         let mut candidates = Candidates::new(predicates, time);
         let mut count = FIRST_TRACES;
@@ -260,11 +266,13 @@ impl Queries {
             let time = TimeRange { from_unix_nano: *last, to_unix_nano: newest.saturating_add(1) };
             let oldest = *last;
             let ids: Vec<TraceId> = part.iter().map(|(_, id)| *id).collect();
-            let is_last = ids.len() < count;
+            let gathered = self.gather(ids.iter().copied(), time, outline.as_ref()).await?;
+            let rows: usize = gathered.batches.iter().map(RecordBatch::num_rows).sum();
             progress.traces += ids.len();
-            let read = reader.read(self, ids, time).await?;
-            progress.spans += read.rows();
-            if parts.send(read).await.is_err() || is_last || progress.has_reached(oldest) {
+            progress.spans += rows;
+            let is_last = ids.len() < count;
+            if parts.send((gathered, ids)).await.is_err() || is_last || progress.has_reached(oldest)
+            {
                 break;
             }
             let each = (progress.spans / progress.traces).max(1);

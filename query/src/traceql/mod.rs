@@ -7,7 +7,6 @@ mod candidates;
 mod counted;
 mod metrics;
 mod plan;
-mod read;
 mod search;
 mod spans;
 mod tags;
@@ -21,9 +20,6 @@ pub(crate) use candidates::Candidates;
 pub use metrics::{TraceqlMetrics, TraceqlSeries};
 pub use search::{FoundSet, FoundSpan, FoundTrace, TraceqlFound, TraceqlSearch};
 pub use tags::{Tag, TagScope, TagValue, TagValues, TagsQuery};
-
-/// The work, in error messages.
-const EVALUATING: &str = "evaluating a query";
 
 /// What a query may take. What reaches a bound ends there, and says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

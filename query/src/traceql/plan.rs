@@ -2,9 +2,11 @@
 //! fulfils at least one.
 
 use spanwise_model::Status as StoredStatus;
-use spanwise_store::{AttributeCondition, AttributeTest, Number, Predicate, TimeRange};
+use spanwise_store::{
+    Above as RowsAbove, AttributeCondition, AttributeTest, Number, Predicate, TimeRange,
+};
 use spanwise_traceql::ast::{Attribute, Comparison, Field, Intrinsic, Literal, Scope, Status};
-use spanwise_traceql::{Check, Condition, Needs, Test};
+use spanwise_traceql::{Above, Check, Condition, Needs, Test};
 
 use super::spans::MADE;
 use crate::trace::AROUND_NANO;
@@ -27,21 +29,35 @@ pub(super) fn predicates(condition: &Condition) -> Vec<Predicate> {
 /// The predicates for what a query needs of traces, and the time in which their rows are; those
 /// of the roots, where nothing else can be looked for.
 pub(super) fn of_traces(needs: &Needs, time: TimeRange) -> (Vec<Predicate>, TimeRange) {
-    let spans = predicates(&needs.spans);
+    let mut spans = predicates(&needs.spans);
     let nothing = Predicate { assembled: true, ..Predicate::default() };
     let mut roots = predicates(&needs.root);
+    // A span may be outside of the time of those that belong to its trace.
+    let around = TimeRange {
+        from_unix_nano: time.from_unix_nano.saturating_sub(AROUND_NANO),
+        to_unix_nano: time.to_unix_nano.saturating_add(AROUND_NANO),
+    };
     if spans != [nothing.clone()] || roots.contains(&nothing) {
+        let above = needs.above.as_ref().and_then(|above| rows_above(above, around));
+        for span in &mut spans {
+            span.above.clone_from(&above);
+        }
         return (spans, time);
     }
     for root in &mut roots {
         root.root = true;
     }
-    // A root may be outside of the time of the spans below it.
-    let around = TimeRange {
-        from_unix_nano: time.from_unix_nano.saturating_sub(AROUND_NANO),
-        to_unix_nano: time.to_unix_nano.saturating_add(AROUND_NANO),
-    };
     (roots, around)
+}
+
+/// What the store can look for above a row; `None` where that may be any.
+fn rows_above(above: &Above, within: TimeRange) -> Option<RowsAbove> {
+    let any = alternatives(&above.span);
+    let is_looked_at = |predicate: &Predicate| {
+        predicate.service.is_some() || predicate.operation.is_some() || predicate.status.is_some()
+    };
+    let only_parent = above.is_parent;
+    any.iter().all(is_looked_at).then_some(RowsAbove { any, only_parent, within })
 }
 
 fn alternatives(condition: &Condition) -> Vec<Predicate> {
@@ -105,6 +121,7 @@ fn both_of(one: &Predicate, two: &Predicate) -> Option<Predicate> {
         anywhere: [&one.anywhere[..], &two.anywhere].concat(),
         assembled: false,
         root: one.root || two.root,
+        above: None,
     })
 }
 
@@ -375,6 +392,32 @@ mod tests {
         let (roots, around) = of_traces(r#"{ rootServiceName = "a" && kind = server }"#);
         assert_eq!(roots, [Predicate { service: service("a"), root: true, ..plain() }]);
         assert_eq!(around.from_unix_nano, -AROUND_NANO);
+        let above = |query| {
+            let (spans, _) = of_traces(query);
+            assert!(spans.iter().all(|span| span.above == spans[0].above), "{spans:?}");
+            spans[0].above.clone()
+        };
+        for (query, only_parent) in [
+            (r#"{ name = "a" } > { status = error }"#, true),
+            (
+                r#"{ name = "a" && span.x = 1 } >> ({ .a = 1 } || { name = "b" }) | count() > 1"#,
+                false,
+            ),
+            (r#"{} >> { name = "a" } >> { kind = server }"#, false),
+        ] {
+            let found = above(query).expect(query);
+            assert_eq!(found.only_parent, only_parent, "{query}");
+            assert!(matches!(&found.any[..], [one] if one.operation == service("a")), "{query}");
+        }
+        for other in [
+            r#"{ name = "a" } !>> { status = error }"#,
+            r#"{ name = "a" } &>> { status = error }"#,
+            r#"{ name = "a" } << { status = error }"#,
+            r#"{ span.x = 1 } >> { status = error }"#,
+            r#"({ name = "a" } >> { name = "b" }) || { name = "c" }"#,
+        ] {
+            assert_eq!(above(other), None, "{other}");
+        }
         for other in [r#"{ rootName = "a" && name = "b" }"#, r#"{ rootName = "a" } || {}"#, "{}"] {
             assert_eq!(of_traces(other).1, time, "{other}");
         }

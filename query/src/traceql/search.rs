@@ -11,10 +11,11 @@ use spanwise_traceql::ast::{Body, Field, Intrinsic, Pipeline, Scope, Status};
 use spanwise_traceql::trace::{Trace, TraceView};
 use spanwise_traceql::{Query, Spanset, Value, search};
 
+use super::Bounds;
 use super::candidates::Candidates;
-use super::read::{ReadTraces, TraceReader};
-use super::spans::{self, Looked};
-use super::{Bounds, EVALUATING, plan};
+use super::plan;
+use super::spans::{self, Looked, SpanReader};
+use crate::trace::GatheredTraces;
 use crate::{Queries, QueryError, on_blocking_thread};
 
 /// The first traces that are looked at together, and the most. Most candidates are selected.
@@ -22,6 +23,8 @@ const FIRST_TRACES: usize = 16;
 const MAX_TRACES: usize = 512;
 /// Spans that are looked at together, about.
 const SPANS_TOGETHER: usize = 30_000;
+/// The work, in error messages.
+pub(super) const EVALUATING: &str = "evaluating a query";
 
 /// A search in TraceQL.
 #[derive(Debug, Clone)]
@@ -111,7 +114,8 @@ impl Queries {
         let began = Instant::now();
         let mut answer = TraceqlFound::default();
         let Body::Search(pipeline) = &search.query.body else { return Ok(answer) };
-        let mut reader = TraceReader::new(Arc::new(Looked::at(pipeline.fields())));
+        let looked = Arc::new(Looked::at(pipeline.fields()));
+        let outline = looked.outline();
         let (predicates, time) = plan::of_traces(&pipeline.needs(), search.time);
         let mut candidates = Candidates::new(predicates, time);
         let mut known: AHashSet<TraceId> = AHashSet::new();
@@ -122,10 +126,10 @@ impl Queries {
             let time = TimeRange { from_unix_nano: *last, to_unix_nano: newest.saturating_add(1) };
             let oldest = *last;
             let ids: Vec<TraceId> = part.iter().map(|(_, id)| *id).collect();
-            let read = reader.read(self, ids, time).await?;
-            let asked = search.clone();
+            let gathered = self.gather(ids.iter().copied(), time, outline.as_ref()).await?;
+            let (looked, asked) = (Arc::clone(&looked), search.clone());
             let seen = std::mem::take(&mut known);
-            let work = move || select(&asked, read, seen);
+            let work = move || select(&asked, gathered, &ids, &looked, seen);
             let selected = on_blocking_thread(EVALUATING, work).await??;
             known = selected.known;
             answer.examined_traces += part.len();
@@ -173,15 +177,38 @@ struct Selected {
 
 fn select(
     asked: &TraceqlSearch,
-    read: ReadTraces,
+    mut gathered: GatheredTraces,
+    ids: &[TraceId],
+    looked: &Looked,
     mut known: AHashSet<TraceId>,
 ) -> Result<Selected, QueryError> {
     let (mut found, mut spans) = (Vec::new(), 0);
-    read.each(&mut known, |trace| {
+    each_trace(&mut gathered, ids, looked, &mut known, |trace| {
         spans += trace.spans.len();
         found.extend(select_one(asked, &trace));
     })?;
     Ok(Selected { found, spans, known })
+}
+
+/// Gives each trace once, whatever ids it was gathered by.
+pub(super) fn each_trace(
+    gathered: &mut GatheredTraces,
+    ids: &[TraceId],
+    looked: &Looked,
+    known: &mut AHashSet<TraceId>,
+    mut give: impl FnMut(Trace),
+) -> Result<(), QueryError> {
+    let trees: Vec<_> = ids.iter().filter_map(|id| gathered.take(id)).collect();
+    let readers: Result<Vec<_>, _> =
+        gathered.batches.iter().map(|batch| SpanReader::new(batch, looked)).collect();
+    let mut readers = readers?;
+    for tree in trees {
+        // Spans that arrived late may have made one trace of two.
+        if known.insert(tree.trace_id) {
+            give(spans::trace(&tree, &mut readers));
+        }
+    }
+    Ok(())
 }
 
 fn select_one(asked: &TraceqlSearch, trace: &Trace) -> Option<FoundTrace> {

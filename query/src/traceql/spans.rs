@@ -127,22 +127,6 @@ impl Looked {
         Some(Outline { columns, attributes: attributes.chain(self.keys.iter().cloned()).collect() })
     }
 
-    /// What to read of rows that may be those of plain traces; `None` for all.
-    pub(super) fn plain_outline(&self) -> Option<Outline> {
-        if self.all {
-            return None;
-        }
-        let mut columns = vec![
-            column::TRACE_ID,
-            column::PARENT_SPAN_ID,
-            column::ASSEMBLED_PARENT,
-            column::CAPTURE,
-            column::EVIDENCE,
-        ];
-        columns.extend(self.columns());
-        Some(Outline { columns, attributes: self.keys.iter().cloned().collect() })
-    }
-
     /// The columns to read of rows that are asked one by one.
     pub(super) fn columns(&self) -> Vec<&'static str> {
         if self.all {
@@ -399,11 +383,6 @@ impl<'a> SpanReader<'a> {
                 }
             }
         }
-    }
-
-    /// A row as a span with this id below this parent.
-    pub(super) fn own_span(&mut self, row: usize, id: [u8; 8], parent_id: Option<[u8; 8]>) -> Span {
-        self.span(row, id, parent_id, None)
     }
 
     /// A row as a span with this id below this parent; why it is there, where that is known

@@ -12,8 +12,9 @@ use spanwise_traceql::ast::{Attribute, Field, Intrinsic, Scope};
 use spanwise_traceql::trace::TraceView;
 use spanwise_traceql::{Condition, Value};
 
+use super::plan;
+use super::search::EVALUATING;
 use super::spans::{self, Looked, MADE, OF_SCOPE, SERVICE, STATUS_DESCRIPTION, SpanReader};
-use super::{EVALUATING, plan};
 use crate::{Queries, QueryError, on_blocking_thread};
 
 /// Spans that are looked at.

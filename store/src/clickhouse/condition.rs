@@ -369,6 +369,7 @@ mod tests {
             }],
             assembled: true,
             root: true,
+            above: None,
         };
         let keys = [
             Key::AssembledTrace(TraceId([0xab; 16])),

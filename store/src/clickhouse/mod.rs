@@ -43,8 +43,8 @@ pub use address::Address;
 pub use config::ClickHouseConfig;
 
 use crate::contract::{
-    Appended, Deleted, Key, Origin, Query, Selection, SqlAnswer, SqlFunctions, SqlLimits, Store,
-    StoreError, StoreStatus, TimeRange, Unsettled,
+    Appended, Deleted, Key, Origin, Predicate, Query, Selection, SqlAnswer, SqlFunctions,
+    SqlLimits, Store, StoreError, StoreStatus, TimeRange, Unsettled,
 };
 use crate::embedded::{EmbeddedConfig, EmbeddedStore, engine};
 use crate::room::Rooms;
@@ -250,7 +250,10 @@ impl Store for ClickHouseStore {
     async fn find(&self, query: &Query) -> Result<Vec<RecordBatch>, StoreError> {
         let (mut found, held) = {
             let _reading = self.reading.read().await;
-            (self.spool.find(query).await?, self.held())
+            // The spool does not know which rows of a trace are elsewhere.
+            let predicate = Predicate { above: None, ..query.predicate.clone() };
+            let of_spool = Query { predicate, ..query.clone() };
+            (self.spool.find(&of_spool).await?, self.held())
         };
         if query.limit == 0 {
             return Ok(found);

@@ -244,8 +244,8 @@ impl EmbeddedStore {
         let look = move || {
             let (mut rows, mut unreadable) = (Vec::new(), Vec::new());
             let outline = outline_wanted.as_ref();
-            // Complete traces are read one at a time. Outlines are read of many traces.
-            let threads = remote::threads(&looked, outline.is_some());
+            let is_of_many = outline.is_some() || set.assembled.len() > 1;
+            let threads = remote::threads(&looked, is_of_many);
             let found = parallel::each(&looked, threads, |file| {
                 reader::find_by_keys(file, &set, time, outline)
             });
@@ -463,7 +463,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn find(&self, query: &Query) -> Result<Vec<RecordBatch>, StoreError> {
-        let snapshot = self.state.lock().snapshot(query.time)?;
+        let snapshot = self.state.lock().snapshot(search::time_of_rows(query))?;
         let files: Vec<Arc<SpanFile>> = snapshot.files.clone();
         let asked = query.clone();
         let look = move || search::find(&snapshot, &asked).map_err(fault::engine("cannot search"));

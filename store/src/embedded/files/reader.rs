@@ -57,7 +57,8 @@ pub(crate) fn find_by_keys(
         outline.map(|outline| outline.attributes.iter().map(String::as_str).collect());
     let wanted = Wanted { columns: columns.as_deref(), keys: attributes.as_deref(), ..Wanted::ALL };
     // Of as many traces as a search finds, most lie in a row group of their own.
-    let threads = if outline.is_some() { NEAR_THREADS } else { 1 };
+    let is_of_many = outline.is_some() || keys.assembled.len() > 1;
+    let threads = if is_of_many { NEAR_THREADS } else { 1 };
     for batch in read_by(threads, file, &rows, &wanted)? {
         let wanted = &keys.mask(&batch) & &in_time(&batch, time);
         let batch = filter_record_batch(&batch, &BooleanArray::new(wanted, None))?;
@@ -208,7 +209,15 @@ fn read_by(
 ) -> Result<Vec<RecordBatch>, ParquetError> {
     let places = wanted.places(&file.layout, |key| file.may_map(key));
     let of_shapes = wanted.shape_places(&file.layout);
-    let groups = by_group(file, rows);
+    let mut groups = by_group(file, rows);
+    if groups.len() < threads {
+        // Rows far from each other are in pages of their own.
+        let parts = |(group, rows): &(usize, Vec<Range<usize>>)| {
+            let parts = rows.chunks(rows.len().div_ceil(threads));
+            parts.map(|rows| (*group, rows.to_vec())).collect::<Vec<_>>()
+        };
+        groups = groups.iter().flat_map(parts).collect();
+    }
     let of_groups = parallel::each(&groups, threads, |(group, rows)| -> Result<_, ParquetError> {
         let batches = read_places(file, *group, rows, places.clone())?;
         let shapes = match of_shapes.is_empty() {

@@ -4,6 +4,7 @@
 //! Only the columns that decide are read. The first matching rows are kept as locations, and read
 //! completely at the end.
 
+mod above;
 pub(super) mod attribute;
 pub(super) mod attribute_search;
 pub(super) mod condition;
@@ -29,7 +30,7 @@ use parquet::errors::ParquetError;
 use spanwise_model::SpanRows;
 use spanwise_model::schema::{column, span_schema};
 
-use crate::contract::{Order, Predicate, Query};
+use crate::contract::{Order, Predicate, Query, TimeRange};
 use crate::embedded::files::SpanFile;
 use crate::embedded::files::index::Block;
 use crate::embedded::files::layout::Wanted;
@@ -39,6 +40,7 @@ use crate::embedded::keys::{overlaps, starts};
 use crate::embedded::parallel::NEAR_THREADS;
 use crate::embedded::recent::chunk::View;
 use crate::embedded::state::Snapshot;
+use above::Traces;
 use attribute_search::Asked;
 use first::{First, Rank, rank};
 
@@ -68,7 +70,18 @@ impl Run<'_> {
     }
 }
 
-/// Runs a search. See the module's description.
+/// The time of the rows that a search looks at. Those outside of the query's time only tell what is
+/// above others.
+pub(super) fn time_of_rows(query: &Query) -> TimeRange {
+    let TimeRange { from_unix_nano, to_unix_nano } = query.time;
+    let within = query.predicate.above.as_ref().map_or(query.time, |above| above.within);
+    TimeRange {
+        from_unix_nano: from_unix_nano.min(within.from_unix_nano),
+        to_unix_nano: to_unix_nano.max(within.to_unix_nano),
+    }
+}
+
+/// Runs a search. See the module's description. The snapshot is that of [`time_of_rows`].
 pub(super) fn find(snapshot: &Snapshot, query: &Query) -> Result<SearchAnswer, ArrowError> {
     let mut search = Search { query, first: First::new(query.limit) };
     let mut views: Vec<(u32, &Arc<View>)> = (0..).zip(&snapshot.recent).collect();
@@ -81,7 +94,7 @@ pub(super) fn find(snapshot: &Snapshot, query: &Query) -> Result<SearchAnswer, A
     }
     let mut unreadable: Vec<(u32, String)> = Vec::new();
     let first_file = snapshot.recent.len() as u32;
-    search.look_in_files(first_file, &snapshot.files, &mut unreadable);
+    search.look_in_files(snapshot, &mut unreadable);
     let rows = search.finish(snapshot, &mut unreadable)?;
     let name = |(source, reason): (u32, String)| {
         (Arc::clone(&snapshot.files[(source - first_file) as usize]), reason)
@@ -104,14 +117,16 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn look_in_files(
-        &mut self,
-        first_file: u32,
-        files: &[Arc<SpanFile>],
-        unreadable: &mut Vec<(u32, String)>,
-    ) {
+    fn look_in_files(&mut self, snapshot: &Snapshot, unreadable: &mut Vec<(u32, String)>) {
         let query = self.query;
-        let mut runs = Runs::new(first_file, files, query, unreadable);
+        let first_file = snapshot.recent.len() as u32;
+        let traces = Traces::of(snapshot, query);
+        let mut runs = Runs::new(first_file, &snapshot.files, query, unreadable);
+        let look = |run: &Run<'_>, blocks| {
+            let file = (run.source - first_file) as usize;
+            look_in_run(run, query, traces.as_ref().map(|traces| (traces, file)), blocks)
+        };
+        let look = &look;
         let mut is_first = true;
         loop {
             // The first run, or even its first block, may be enough. If not, matches are rare, and
@@ -133,10 +148,9 @@ impl Search<'_> {
             let looked = std::thread::scope(|scope| {
                 let mut threads = Vec::new();
                 for run in others {
-                    threads
-                        .push((run.source, scope.spawn(move || look_in_run(run, query, blocks))));
+                    threads.push((run.source, scope.spawn(move || look(run, blocks))));
                 }
-                let mut looked = vec![(own.source, look_in_run(own, query, blocks))];
+                let mut looked = vec![(own.source, look(own, blocks))];
                 for (source, thread) in threads {
                     let hits =
                         thread.join().unwrap_or_else(|_| Err("reading it failed".to_owned()));
@@ -416,7 +430,12 @@ fn put_longest_first(
 
 /// Ranks and numbers of matching rows of a run. If there are more than the limit, later ones may be
 /// missing. Starts with `count` blocks.
-fn look_in_run(run: &Run<'_>, query: &Query, mut count: usize) -> Result<Vec<(Rank, u32)>, String> {
+fn look_in_run(
+    run: &Run<'_>,
+    query: &Query,
+    traces: Option<(&Traces<'_>, usize)>,
+    mut count: usize,
+) -> Result<Vec<(Rank, u32)>, String> {
     let mut first: First<u32> = First::new(query.limit);
     let mut rest = run.blocks.as_slice();
     while let Some((most, _)) = rest.first()
@@ -425,7 +444,8 @@ fn look_in_run(run: &Run<'_>, query: &Query, mut count: usize) -> Result<Vec<(Ra
         let (now, later) = rest.split_at(count.min(rest.len()));
         let mut rows: Vec<Range<usize>> = now.iter().map(|(_, rows)| rows.clone()).collect();
         rows.sort_unstable_by_key(|rows| rows.start);
-        let hits = look_in_blocks(run.file, rows, query).map_err(|error| error.to_string())?;
+        let hits = look_in_blocks(run.file, rows, query, traces);
+        let hits = hits.map_err(|error| error.to_string())?;
         hits.into_iter().for_each(|(rank, row)| first.admit(rank, row));
         // Reading columns costs about the same for one block as for several.
         (rest, count) = (later, count.saturating_mul(4));
@@ -433,13 +453,15 @@ fn look_in_run(run: &Run<'_>, query: &Query, mut count: usize) -> Result<Vec<(Ra
     Ok(first.into_vec())
 }
 
-/// Ranks and numbers of the matching rows in these blocks.
+/// Ranks and numbers of the matching rows in these blocks. `traces` come with the number of the
+/// file.
 fn look_in_blocks(
     file: &SpanFile,
     mut rows: Vec<Range<usize>>,
     query: &Query,
+    traces: Option<(&Traces<'_>, usize)>,
 ) -> Result<Vec<(Rank, u32)>, ParquetError> {
-    let mut predicate = query.predicate.clone();
+    let mut predicate = Predicate { above: None, ..query.predicate.clone() };
     rows = reader::left(file, &rows);
     if sketch::is_of_use(&predicate) && !rows.is_empty() {
         rows = sketch::narrow(file, &rows, &predicate)?;
@@ -452,6 +474,9 @@ fn look_in_blocks(
     }
     for wanted in &predicate.anywhere {
         rows = attribute_search::narrow_anywhere(file, &rows, wanted)?;
+    }
+    if let Some((traces, number)) = traces {
+        rows = traces.narrow(number, rows)?;
     }
     predicate.attributes.retain(|wanted| !attribute_search::is_exact(file, wanted));
     predicate.anywhere.retain(|wanted| !attribute_search::is_exact_anywhere(file, wanted));

@@ -1,5 +1,6 @@
-//! Compact summaries of row groups: the services, operations and status of their shapes, and
-//! approximately how long the longest span of each took in each block.
+//! Compact summaries of row groups: the services, operations and status of their shapes,
+//! approximately how long the longest span of each took in each block, and how their spans are
+//! joined.
 //!
 //! A search may go through millions of rows to find a few. A predicate is evaluated once for each
 //! kind of span of a row group. Columns are then read only for blocks with a matching kind and a
@@ -14,6 +15,7 @@ use arrow::datatypes::{Int32Type, Int64Type};
 use parking_lot::Mutex;
 use parquet::errors::ParquetError;
 use spanwise_model::schema::column;
+use spanwise_model::{Capture, Evidence};
 
 use super::mask;
 use crate::contract::Predicate;
@@ -22,7 +24,7 @@ use crate::embedded::files::cache::Cache;
 use crate::embedded::files::index::BLOCK_ROWS;
 use crate::embedded::files::index::block_sets::MOST_BLOCKS;
 use crate::embedded::files::layout::{
-    ASKED, Layout, Shapes, Wanted, file_column, of_shapes, shape_numbers,
+    self, ASKED, Layout, Shapes, Wanted, file_column, of_shapes, shape_numbers,
 };
 use crate::embedded::files::lengths::{length, longest};
 use crate::embedded::files::reader;
@@ -48,6 +50,100 @@ struct Sketch {
     runs: Vec<(u32, u32)>,
     /// For each block, the [length](length) of the longest span of each kind; 0 if there is none.
     lengths: Vec<Vec<u8>>,
+    own: OwnLinks,
+}
+
+/// The shapes of spans that SDKs reported and that are joined by what they say themselves, as
+/// ascending ranges of numbers.
+#[derive(Debug, Default)]
+struct OwnLinks {
+    /// Assembly found the trace and the parent that were sent.
+    found: Vec<Range<i64>>,
+    /// Assembly found another trace or another parent, or none, without evidence.
+    perhaps: Vec<Range<i64>>,
+}
+
+impl OwnLinks {
+    fn of(shapes: &Shapes) -> Result<Self, ParquetError> {
+        let column = |name: &str| {
+            let column = shapes.rows().column_by_name(name);
+            column.ok_or_else(|| ParquetError::General(format!("shapes have no column {name}")))
+        };
+        let follows = column(file_column::FOLLOWS)?;
+        let evidence = column(column::EVIDENCE)?;
+        let of_sdk = mask::equals(column(column::CAPTURE)?, Capture::App.as_str())?;
+        let by_ids = mask::equals(evidence, Evidence::SpanContext.as_str())?;
+        let as_sent = layout::assembled_as_sent(follows)?;
+        let first = shapes.first().unwrap_or(0);
+        let mut own = Self::default();
+        for shape in 0..shapes.rows().num_rows() {
+            let by_ids = by_ids.is_valid(shape) && by_ids.value(shape);
+            let has_evidence = evidence.is_valid(shape);
+            if !(of_sdk.is_valid(shape) && of_sdk.value(shape)) || has_evidence && !by_ids {
+                continue;
+            }
+            let ranges = match (as_sent[shape], has_evidence) {
+                (true, _) => &mut own.found,
+                (false, false) => &mut own.perhaps,
+                (false, true) => continue,
+            };
+            let number = first + shape as i64;
+            match ranges.last_mut() {
+                Some(last) if last.end == number => last.end += 1,
+                _ => ranges.push(number..number + 1),
+            }
+        }
+        Ok(own)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        (self.found.len() + self.perhaps.len()) * size_of::<Range<i64>>()
+    }
+}
+
+/// What the shapes of a row group say of the links of rows.
+pub(super) struct ShapeLinks {
+    fulfil: ShapeSet,
+    found: ShapeSet,
+    perhaps: ShapeSet,
+}
+
+impl ShapeLinks {
+    /// With the shapes that fulfil one of these predicates, as far as shapes tell.
+    ///
+    /// # Errors
+    /// If the file is damaged.
+    pub(super) fn of(
+        file: &SpanFile,
+        group: usize,
+        any: &[Predicate],
+    ) -> Result<Self, ParquetError> {
+        let sketch = Sketch::of(file, group)?;
+        let mut fulfil = vec![false; sketch.kinds.num_rows()];
+        for predicate in any {
+            let more = sketch.fulfil(predicate)?;
+            fulfil.iter_mut().zip(more).for_each(|(fulfils, more)| *fulfils |= more);
+        }
+        let [fulfil, found, perhaps] =
+            [&sketch.numbers(&fulfil), &sketch.own.found, &sketch.own.perhaps]
+                .map(|numbers| sketch.set(numbers));
+        Ok(Self { fulfil, found, perhaps })
+    }
+
+    /// Whether rows of the shape fulfil one of the predicates.
+    pub(super) fn fulfils(&self, shape: i64) -> bool {
+        self.fulfil.has(shape)
+    }
+
+    /// Whether assembly found the trace and the parent that rows of the shape name.
+    pub(super) fn are_as_sent(&self, shape: i64) -> bool {
+        self.found.has(shape)
+    }
+
+    /// Whether rows of the shape may be without the parent that they name.
+    pub(super) fn may_lack_parent(&self, shape: i64) -> bool {
+        self.perhaps.has(shape)
+    }
 }
 
 impl Sketch {
@@ -110,7 +206,8 @@ impl Sketch {
         let columns = asked.columns().iter();
         let kinds = columns.map(|column| of_shapes(column, &UInt32Array::from(firsts.clone())));
         let kinds = RecordBatch::try_new(asked.schema(), kinds.collect::<Result<_, _>>()?)?;
-        Ok(Self { first: shapes.first().unwrap_or(0), kinds, runs, lengths })
+        let own = OwnLinks::of(shapes)?;
+        Ok(Self { first: shapes.first().unwrap_or(0), kinds, runs, lengths, own })
     }
 
     fn memory_bytes(&self) -> usize {
@@ -118,6 +215,7 @@ impl Sketch {
         kinds
             + self.runs.len() * size_of::<(u32, u32)>()
             + self.kinds.num_rows() * self.lengths.len()
+            + self.own.memory_bytes()
     }
 
     /// Which kinds match a predicate.
@@ -147,6 +245,17 @@ impl Sketch {
         self.lengths.iter().map(of_block).collect()
     }
 
+    /// The shapes with these numbers.
+    fn set(&self, numbers: &[Range<i64>]) -> ShapeSet {
+        let count = self.runs.last().map_or(0, |(end, _)| *end as usize);
+        let mut has = vec![false; count];
+        let place = |number: i64| usize::try_from(number - self.first).unwrap_or(0).min(count);
+        for range in numbers {
+            has[place(range.start)..place(range.end)].fill(true);
+        }
+        ShapeSet { first: self.first, has }
+    }
+
     /// The numbers of the shapes of these kinds, ascending.
     fn numbers(&self, fulfil: &[bool]) -> Vec<Range<i64>> {
         let mut ranges: Vec<Range<i64>> = Vec::new();
@@ -166,7 +275,9 @@ impl Sketch {
 /// Indexes of the shapes' columns from which a sketch is built.
 fn places(file: &SpanFile) -> Vec<usize> {
     let asked = Wanted::columns(&ASKED).shape_places(&file.layout);
-    let mut places = [asked, Layout::LENGTHS.to_vec()].concat();
+    let links = Wanted::columns(&[column::CAPTURE, column::EVIDENCE]).shape_places(&file.layout);
+    let mut places = [asked, links, Layout::LENGTHS.to_vec()].concat();
+    places.extend(file.layout.shapes_schema.index_of(file_column::FOLLOWS));
     places.sort_unstable();
     places.dedup();
     places
@@ -253,7 +364,7 @@ pub(crate) fn narrow(
     let mut left: Vec<Range<usize>> = Vec::new();
     for (group, rows) in reader::by_group(file, rows) {
         let sketch = Sketch::of(file, group)?;
-        let fulfil = sketch.numbers(&sketch.fulfil(predicate)?);
+        let fulfil = sketch.set(&sketch.numbers(&sketch.fulfil(predicate)?));
         if fulfil.is_empty() {
             continue;
         }
@@ -266,7 +377,7 @@ pub(crate) fn narrow(
             let durations_nano = batch.column_by_name(column::DURATION_NANO);
             let durations_nano = durations_nano.and_then(|it| it.as_primitive_opt::<Int64Type>());
             let fits = |row: usize| {
-                of_rows.is_none_or(|numbers| has(&fulfil, numbers[row]))
+                of_rows.is_none_or(|numbers| fulfil.has(numbers[row]))
                     && durations_nano.is_none_or(|durations| took.contains(&durations.value(row)))
             };
             for (row, number) in numbers.by_ref().take(batch.num_rows()).enumerate() {
@@ -281,15 +392,22 @@ pub(crate) fn narrow(
     Ok(left)
 }
 
-/// Whether a number is in one of the ascending ranges.
-fn has(ranges: &[Range<i64>], number: i64) -> bool {
-    match ranges {
-        // Shapes of one service are adjacent, so one range is common.
-        [only] => only.contains(&number),
-        ranges => {
-            let after = ranges.partition_point(|range| range.end <= number);
-            ranges.get(after).is_some_and(|range| range.contains(&number))
-        }
+/// Some shapes of a row group.
+struct ShapeSet {
+    /// The number of the first shape.
+    first: i64,
+    /// Of each shape.
+    has: Vec<bool>,
+}
+
+impl ShapeSet {
+    fn is_empty(&self) -> bool {
+        !self.has.contains(&true)
+    }
+
+    fn has(&self, number: i64) -> bool {
+        let place = usize::try_from(number.wrapping_sub(self.first)).ok();
+        place.and_then(|place| self.has.get(place)).is_some_and(|has| *has)
     }
 }
 
@@ -304,14 +422,16 @@ mod tests {
     fn numbers_of_kinds_are_ranges() {
         let kinds = RecordBatch::new_empty(Arc::new(Schema::empty()));
         let runs = vec![(0, 0), (3, 1), (4, 2), (9, 1), (10, 0)];
-        let sketch = Sketch { first: 100, kinds, runs, lengths: Vec::new() };
+        let own = OwnLinks::default();
+        let sketch = Sketch { first: 100, kinds, runs, lengths: Vec::new(), own };
         assert_eq!(sketch.numbers(&[true, true, true]).as_slice(), from_ref(&(100..110)));
         let of_one = sketch.numbers(&[false, true, false]);
         assert_eq!(of_one, [103..104, 109..110]);
         assert_eq!(sketch.numbers(&[false, true, true]).as_slice(), from_ref(&(103..110)));
-        let found: Vec<i64> = (98..112).filter(|number| has(&of_one, *number)).collect();
+        let set = sketch.set(&of_one);
+        let found: Vec<i64> = (98..112).filter(|number| set.has(*number)).collect();
         assert_eq!(found, [103, 109]);
-        assert!(!has(&sketch.numbers(&[false; 3]), 103));
+        assert!(sketch.set(&sketch.numbers(&[false; 3])).is_empty());
     }
 
     proptest! {
@@ -327,7 +447,8 @@ mod tests {
                 *longest = length(*nano).max(*longest);
             }
             let kinds = RecordBatch::new_empty(Arc::new(Schema::empty()));
-            let sketch = Sketch { first: 0, kinds, runs: Vec::new(), lengths };
+            let own = OwnLinks::default();
+            let sketch = Sketch { first: 0, kinds, runs: Vec::new(), lengths, own };
             let blocks = sketch.blocks(&wanted, length(least_nano));
             for block in 0..20 {
                 let own = || rows.iter().filter(|(of, shape, _)| *of == block && wanted[*shape]);

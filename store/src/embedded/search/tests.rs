@@ -251,6 +251,7 @@ prop_compose! {
             anywhere: anywhere.into_iter().filter(asks_for_one).collect(),
             assembled,
             root,
+            above: None,
         }
     }
 }

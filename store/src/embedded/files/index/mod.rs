@@ -83,7 +83,8 @@ struct Group {
 /// Consecutive rows of one trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TraceRun {
-    hash: u32,
+    /// See [`short`].
+    pub(crate) hash: u32,
     pub(crate) first_row: u32,
     pub(crate) rows: u32,
 }
@@ -138,7 +139,8 @@ impl Part {
     }
 }
 
-const fn short(hash: u64) -> u32 {
+/// The part of a trace's hash that the index has.
+pub(crate) const fn short(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
 
@@ -245,6 +247,12 @@ impl Index {
         let first = runs.partition_point(|run| run.hash < hash);
         found.extend(runs[first..].iter().take_while(|run| run.hash == hash));
         Ok(Some(found))
+    }
+
+    /// Number of runs of traces.
+    pub(crate) fn trace_count(&self) -> usize {
+        let range = self.parts.as_ref().map(|parts| &parts.traces.range);
+        range.map_or(0, |range| ((range.end - range.start) / TRACE_BYTES as u64) as usize)
     }
 
     /// All traces, sorted by hash.

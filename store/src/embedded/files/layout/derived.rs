@@ -258,6 +258,14 @@ fn bits(follows: &ArrayRef) -> Result<&UInt8Array, ArrowError> {
     follows.as_primitive_opt::<UInt8Type>().ok_or_else(mistyped)
 }
 
+/// Whether the assembled trace and parent equal what was sent, by the bits of `follows`.
+///
+/// # Errors
+/// If these are no such bits.
+pub(crate) fn assembled_as_sent(follows: &ArrayRef) -> Result<Vec<bool>, ArrowError> {
+    Ok(bits(follows)?.values().iter().map(|bits| bits & ASSEMBLED != 0).collect())
+}
+
 /// Restores a column from the file's column and the one that it is derived from.
 fn restored(
     follows: &ArrayRef,

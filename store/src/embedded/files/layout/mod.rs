@@ -41,7 +41,7 @@ mod split;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use derived::{Packed, pack};
+pub(crate) use derived::{Packed, assembled_as_sent, pack};
 pub(crate) use fixed::SHAPED;
 pub(crate) use longest::ASKED;
 pub(crate) use own::{Own, OwnType, Sought};
