@@ -5,7 +5,7 @@
 #[expect(dead_code, reason = "queries are taken from it, and traces are made here")]
 mod generate;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -256,13 +256,11 @@ async fn add(store: &EmbeddedStore, spans: &[Span]) {
     store.annotate(&window.flush(0)).await.expect("annotated");
 }
 
-/// A store of these spans. Half of the traces are in one part, and the others in several: of them,
-/// assembly did not know all spans.
-fn world(traces: Vec<Vec<Span>>) -> World {
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let directory = tempfile::tempdir().expect("a directory");
+/// The spans of these traces in parts. Half of the traces are in one part, and the others in
+/// several: of them, assembly did not know all spans.
+fn parts(traces: impl Iterator<Item = Vec<Span>>) -> Vec<Vec<Span>> {
     let mut parts: Vec<Vec<Span>> = vec![Vec::new(); PARTS];
-    for (number, spans) in traces.into_iter().enumerate() {
+    for (number, spans) in traces.enumerate() {
         let mut draw = Draw(number as u64 + 1_000);
         let (is_split, own) = (number % 2 == 1, number / 2 % PARTS);
         for span in spans {
@@ -270,6 +268,13 @@ fn world(traces: Vec<Vec<Span>>) -> World {
             parts[if is_split { other } else { own }].push(span);
         }
     }
+    parts
+}
+
+/// A store of these spans.
+fn world(parts: &[Vec<Span>]) -> World {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let directory = tempfile::tempdir().expect("a directory");
     let open = || EmbeddedStore::open(EmbeddedConfig::new(directory.path().join("data")));
     let store = runtime.block_on(async {
         let (last, files) = parts.split_last().expect("parts");
@@ -290,7 +295,7 @@ fn world(traces: Vec<Vec<Span>>) -> World {
 }
 
 static WORLD: LazyLock<World> = LazyLock::new(|| {
-    let world = world((0..TRACES).map(spans).collect());
+    let world = world(&parts((0..TRACES).map(spans)));
     World { traces: (0..TRACES).map(trace).collect(), ..world }
 });
 
@@ -323,7 +328,7 @@ static MIXED: LazyLock<World> = LazyLock::new(|| {
         }
         spans
     };
-    world((0..TRACES).map(mixed).collect())
+    world(&parts((0..TRACES).map(mixed)))
 });
 
 /// A number as far as the order of a sum does not matter.
@@ -576,6 +581,25 @@ fn written_queries() {
         assert_eq!(found(&query, TimeRange::ALL, 1_000), all, "{text}");
     }
     assert!(selected > 12, "{selected} of them select something");
+}
+
+#[test]
+fn traces_are_not_put_together_if_nothing_in_them_fits() {
+    let asked = TraceqlSearch {
+        query: Arc::new(parse("{ name = `none` } >> {}").expect("a query")),
+        time: TimeRange::ALL,
+        min_duration_nano: None,
+        max_duration_nano: None,
+        limit: 20,
+        spans_per_set: 3,
+        bounds: PLENTY,
+    };
+    let answer = WORLD.runtime.block_on(WORLD.queries.traceql_search(&asked, |_| {}));
+    let parts = parts((0..TRACES).map(spans));
+    let in_memory: BTreeSet<TraceId> =
+        parts[PARTS - 1].iter().filter_map(|span| span.trace_id).collect();
+    assert!(in_memory.len() < TRACES as usize / 2, "{in_memory:?}");
+    assert_eq!(answer.expect("an answer").examined_traces, in_memory.len());
 }
 
 #[test]

@@ -35,12 +35,13 @@ pub(super) struct Said {
     pub(super) warnings: Option<Value>,
 }
 
-/// The tags of a span.
-pub(super) fn tags(placed: &PlacedSpan) -> (Attributes, Said) {
+/// The tags of a span, made of its attributes, which it no longer has then.
+pub(super) fn tags(placed: &mut PlacedSpan) -> (Attributes, Said) {
+    let message = placed.status_message().map(str::to_owned);
+    let mut tags = std::mem::take(&mut placed.span.attributes);
     let span = &placed.span;
-    let mut tags = Attributes::with_capacity(span.attributes.len() + 4);
     let mut said = Said::default();
-    for (key, value) in &span.attributes {
+    tags.retain(|(key, value)| {
         match (key.as_str(), value) {
             // Sampled, and asked for by hand.
             ("jaeger.debug", AttributeValue::Bool(true)) => said.flags = 3,
@@ -48,9 +49,10 @@ pub(super) fn tags(placed: &PlacedSpan) -> (Attributes, Said) {
                 said.warnings = serde_json::from_str(text).ok();
             }
             (STATUS_DESCRIPTION, _) => {}
-            _ => tags.push((key.clone(), value.clone())),
+            _ => return true,
         }
-    }
+        false
+    });
     let mut put = |key: &str, value: AttributeValue| {
         if !tags.iter().any(|(known, _)| known == key) {
             tags.push((key.to_owned(), value));
@@ -62,7 +64,7 @@ pub(super) fn tags(placed: &PlacedSpan) -> (Attributes, Said) {
         Status::Ok => put("otel.status_code", "OK".into()),
         Status::Error => put("otel.status_code", "ERROR".into()),
     }
-    if let Some(message) = placed.status_message() {
+    if let Some(message) = message {
         put(STATUS_DESCRIPTION, message.into());
     }
     if let Some(state) = &span.trace_state {

@@ -119,7 +119,7 @@ pub(super) fn parts(
 }
 
 impl JaegerSpan {
-    fn of(placed: PlacedSpan, trace_id: TraceId) -> Self {
+    fn of(mut placed: PlacedSpan, trace_id: TraceId) -> Self {
         let reference = |reference: tags::Reference| Reference {
             trace_id: reference.trace_id.0.to_vec(),
             span_id: reference.span_id.0.to_vec(),
@@ -127,7 +127,7 @@ impl JaegerSpan {
         };
         let references = tags::references(&placed, trace_id).into_iter().map(reference);
         let references = references.collect();
-        let (attributes, said) = tags::tags(&placed);
+        let (attributes, said) = tags::tags(&mut placed);
         let warnings: Vec<String> = said
             .warnings
             .and_then(|warnings| serde_json::from_value(warnings).ok())

@@ -149,7 +149,7 @@ fn put(json: &mut Vec<u8>, value: &impl Serialize) {
 }
 
 impl JaegerSpan {
-    fn of(placed: PlacedSpan, trace_id: TraceId, process_id: String) -> Self {
+    fn of(mut placed: PlacedSpan, trace_id: TraceId, process_id: String) -> Self {
         let references = tags::references(&placed, trace_id).into_iter().map(|reference| {
             let ref_type = if reference.is_parent { "CHILD_OF" } else { "FOLLOWS_FROM" };
             Reference {
@@ -159,7 +159,7 @@ impl JaegerSpan {
             }
         });
         let references = references.collect();
-        let (attributes, said) = tags::tags(&placed);
+        let (attributes, said) = tags::tags(&mut placed);
         let PlacedSpan { span, id, .. } = placed;
         Self {
             trace_id: short_id(trace_id),
@@ -197,7 +197,7 @@ fn key_values(attributes: Attributes) -> Vec<KeyValue> {
             AttributeValue::Bytes(_) => "binary",
         };
         let value = match value {
-            AttributeValue::Json(text) => Value::String(text),
+            AttributeValue::String(text) | AttributeValue::Json(text) => Value::String(text),
             other => exact_json(&other),
         };
         KeyValue { key, r#type, value }
