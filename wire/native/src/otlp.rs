@@ -372,6 +372,27 @@ pub struct NumberMetric {
     pub points: Vec<NumberPoint>,
 }
 
+impl NumberMetric {
+    /// A metric of these numbers.
+    pub const fn new(of: MetricKind, points: Vec<NumberPoint>) -> Self {
+        let MetricKind { name, unit, description, kind } = of;
+        Self { name, unit, description, kind, points }
+    }
+}
+
+/// A metric without its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricKind {
+    /// Its name.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What it counts.
+    pub description: &'static str,
+    /// What its numbers mean.
+    pub kind: NumberKind,
+}
+
 /// The value of a resource's attribute.
 #[derive(Debug, Clone, Copy)]
 pub enum ResourceValue<'a> {
