@@ -1,5 +1,6 @@
 /* The library from its outside. `library record DIR`, `load DIR`, `many DIR` write recordings for
- * the reader's tests, `work DIR POLICY MICROSECONDS SECONDS` works in several threads. */
+ * the reader's tests, `observe DIR` writes a histogram of the numbers that it reads, `work DIR POLICY
+ * MICROSECONDS SECONDS` works in several threads. */
 #include "../src/internal.h"
 
 #include <fcntl.h>
@@ -69,6 +70,14 @@ static void record_all(const char *dir) {
     sw_observe(&latency, 5.0);
     sw_begin(&server);
     sw_begin(&query);
+    sw_stop();
+}
+
+static void observe(const char *dir) {
+    begin(dir, SW_ROLL, 0, 0);
+    CHECK(sw_metric_register(&latency) == 0);
+    double value;
+    while (scanf("%lf", &value) == 1) sw_observe(&latency, value);
     sw_stop();
 }
 
@@ -249,6 +258,7 @@ int main(int argc, char **argv) {
         return work(argv[2], (enum sw_policy)atoi(argv[3])), 0;
     }
     if (argc == 3 && !strcmp(argv[1], "record")) return record_all(argv[2]), 0;
+    if (argc == 3 && !strcmp(argv[1], "observe")) return observe(argv[2]), 0;
     if (argc == 3 && !strcmp(argv[1], "load")) return load(argv[2]), 0;
     if (argc == 3 && !strcmp(argv[1], "filtered")) {
         begin(argv[2], SW_OVERWRITE, 0, 0);
