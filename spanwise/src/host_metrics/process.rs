@@ -193,6 +193,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn waits_of_traces_have_the_same_buckets() {
+        let of_traces: Vec<f64> = spanwise_native::host::wait_bounds_seconds().collect();
+        assert_eq!(KernelFigures::bounds_seconds().collect::<Vec<_>>(), of_traces);
+        assert_eq!(Counted::default().waits.len(), spanwise_native::host::WAIT_BUCKETS);
+    }
+
+    #[test]
     fn a_name_may_contain_anything() {
         let text = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 70 30 0 0 20 0 5 0 900 8192 3 1 2";
         let figures = ProcessFigures::parse(text).expect("a process");

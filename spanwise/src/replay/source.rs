@@ -314,7 +314,10 @@ impl Source {
                 "threads have metrics of their own: nothing says of which process they are \
                  (lttng_statedump_process_state would, or the context pid)",
             ),
-            (sum.waits_unknown, "waits for a processor are left out: events may be missing in them"),
+            (
+                sum.waits_unknown,
+                "waits for a processor are left out: events may be missing in them",
+            ),
             (sum.unknown_ns / 1_000_000, "ms of processors are left out: events are missing"),
             (sum.mismatches, "switches came from a thread that did not run: events are missing"),
             (sum.crowded, "events of kernels were of threads or processors beyond the bounds"),

@@ -386,7 +386,9 @@ impl HostFigures {
         if let Some(known) = self.known.get_mut(&owner)
             && !name.is_empty()
             && known.name != name
-            && (known.name.is_empty() || owner == Owner::Process(tid) || owner == Owner::Thread(tid))
+            && (known.name.is_empty()
+                || owner == Owner::Process(tid)
+                || owner == Owner::Thread(tid))
         {
             name.clone_into(&mut known.name);
         }
@@ -562,7 +564,8 @@ impl HostFigures {
             value: seconds(self.idle_ns),
         };
         // A trace does not say what was the kernel's and what the program's: no mode.
-        let busy = NumberPoint { attributes: Vec::new(), start_ns, value: seconds(self.all.cpu_ns) };
+        let busy =
+            NumberPoint { attributes: Vec::new(), start_ns, value: seconds(self.all.cpu_ns) };
         let network = self.interfaces.iter().flat_map(|(name, sums)| {
             ["receive", "transmit"].into_iter().zip(*sums).map(|(direction, bytes)| NumberPoint {
                 attributes: vec![

@@ -145,10 +145,8 @@ impl Trace {
         let streams = self.streams.iter_mut().enumerate();
         let (_, index) =
             streams.filter_map(|(index, stream)| Some((stream.peek(metadata)?, index))).min()?;
-        let is_in_gap = self
-            .streams
-            .iter()
-            .any(|stream| stream.is_in_gap() && stream.has_switches(metadata));
+        let is_in_gap =
+            self.streams.iter().any(|stream| stream.is_in_gap() && stream.has_switches(metadata));
         let stream = &mut self.streams[index];
         let has_switches = stream.has_switches(metadata);
         Some(stream.next(metadata).map(|decoded| {

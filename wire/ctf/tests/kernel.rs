@@ -110,8 +110,7 @@ impl Packet {
         let content = 84 + self.events.len() as u64;
         let size = content.next_multiple_of(256);
         let end_ns = end_ns.max(self.end_ns);
-        let words =
-            [self.begin_ns, end_ns, content * 8, size * 8, self.sequence, self.discarded];
+        let words = [self.begin_ns, end_ns, content * 8, size * 8, self.sequence, self.discarded];
         words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
         bytes.extend(self.cpu.to_le_bytes());
         bytes.extend(&self.events);
