@@ -1,5 +1,6 @@
-"""Costs of the native library and of LTTng-UST beside it, a flood, its replay, and metrics. Prints
-`figure NAME VALUE`; what belongs to nobody (`none.…`) is the clock alone."""
+"""Costs of the native library, beside LTTng-UST and opentelemetry-cpp where they are installed, a
+flood, its replay, and metrics. Prints `figure NAME VALUE`; what belongs to nobody (`none.…`) is the
+clock alone."""
 
 import argparse
 import os
@@ -48,6 +49,18 @@ def lttng(dir_):
         daemon.wait()
 
 
+def opentelemetry(dir_):
+    """The same by opentelemetry-cpp."""
+    found = subprocess.run(["pkg-config", "--cflags", "--libs", "opentelemetry_trace"], capture_output=True, text=True)
+    if found.returncode:
+        return print("peer opentelemetry-cpp is not measured: pkg-config finds no opentelemetry_trace")
+    program = dir_ / "opentelemetry"
+    # Twice, as libraries of it need each other.
+    flags = found.stdout.split()
+    run("c++", "-std=c++17", "-O2", f"{BENCH}/opentelemetry.cpp", "-o", program, *flags, *flags, "-pthread")
+    print(run(program), end="")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=60, help="of the flood; of each run with metrics, at most 20")
@@ -60,6 +73,7 @@ def main():
     try:
         print(run(build / "native", dir_ / "hot", "hot"), end="")
         shutil.rmtree(dir_ / "hot")
+        opentelemetry(dir_)
         lttng(dir_)
         flood = run(build / "native", dir_ / "flood", "flood", str(arguments.seconds))
         made = int(re.search(r"made (\d+)", flood)[1]) + 1  # and the one of the disabled site

@@ -24,7 +24,7 @@ static inline double median(double *values, int n) {
 static inline double cold_nanoseconds(void (*call)(void)) {
     enum { N = 101, BYTES = 8 << 20 };
     static double each[N], clock[N];
-    char *other = calloc(1, BYTES);
+    char *other = (char *)calloc(1, BYTES);
     for (int i = 0; i < N; i++) {
         for (int j = 0; j < BYTES; j += 64) other[j]++;
         usleep(10000);

@@ -1,5 +1,5 @@
 //! OpenTelemetry's metrics as its `metrics.proto` defines them: what a receiver reads.
-#![allow(dead_code, missing_docs)]
+#![allow(dead_code)]
 
 use std::collections::BTreeMap;
 
@@ -8,142 +8,142 @@ use opentelemetry_proto::tonic::common::v1::{InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct ExportMetricsServiceRequest {
+pub(crate) struct ExportMetricsServiceRequest {
     #[prost(message, repeated, tag = "1")]
-    pub resource_metrics: Vec<ResourceMetrics>,
+    pub(crate) resource_metrics: Vec<ResourceMetrics>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct ResourceMetrics {
+pub(crate) struct ResourceMetrics {
     #[prost(message, optional, tag = "1")]
-    pub resource: Option<Resource>,
+    pub(crate) resource: Option<Resource>,
     #[prost(message, repeated, tag = "2")]
-    pub scope_metrics: Vec<ScopeMetrics>,
+    pub(crate) scope_metrics: Vec<ScopeMetrics>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct ScopeMetrics {
+pub(crate) struct ScopeMetrics {
     #[prost(message, optional, tag = "1")]
-    pub scope: Option<InstrumentationScope>,
+    pub(crate) scope: Option<InstrumentationScope>,
     #[prost(message, repeated, tag = "2")]
-    pub metrics: Vec<Metric>,
+    pub(crate) metrics: Vec<Metric>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Metric {
+pub(crate) struct Metric {
     #[prost(string, tag = "1")]
-    pub name: String,
+    pub(crate) name: String,
     #[prost(string, tag = "2")]
-    pub description: String,
+    pub(crate) description: String,
     #[prost(string, tag = "3")]
-    pub unit: String,
+    pub(crate) unit: String,
     #[prost(message, optional, tag = "5")]
-    pub gauge: Option<Numbers>,
+    pub(crate) gauge: Option<Numbers>,
     #[prost(message, optional, tag = "7")]
-    pub sum: Option<Numbers>,
+    pub(crate) sum: Option<Numbers>,
     #[prost(message, optional, tag = "9")]
-    pub histogram: Option<Histogram>,
+    pub(crate) histogram: Option<Histogram>,
     #[prost(message, optional, tag = "10")]
-    pub exponential_histogram: Option<ExponentialHistogram>,
+    pub(crate) exponential_histogram: Option<ExponentialHistogram>,
 }
 
 /// `Gauge` and `Sum`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Numbers {
+pub(crate) struct Numbers {
     #[prost(message, repeated, tag = "1")]
-    pub data_points: Vec<NumberDataPoint>,
+    pub(crate) data_points: Vec<NumberDataPoint>,
     #[prost(int32, tag = "2")]
-    pub aggregation_temporality: i32,
+    pub(crate) aggregation_temporality: i32,
     #[prost(bool, tag = "3")]
-    pub is_monotonic: bool,
+    pub(crate) is_monotonic: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct NumberDataPoint {
+pub(crate) struct NumberDataPoint {
     #[prost(message, repeated, tag = "7")]
-    pub attributes: Vec<KeyValue>,
+    pub(crate) attributes: Vec<KeyValue>,
     #[prost(fixed64, tag = "2")]
-    pub start_time_unix_nano: u64,
+    pub(crate) start_time_unix_nano: u64,
     #[prost(fixed64, tag = "3")]
-    pub time_unix_nano: u64,
+    pub(crate) time_unix_nano: u64,
     #[prost(double, optional, tag = "4")]
-    pub as_double: Option<f64>,
+    pub(crate) as_double: Option<f64>,
     #[prost(sfixed64, optional, tag = "6")]
-    pub as_int: Option<i64>,
+    pub(crate) as_int: Option<i64>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Histogram {
+pub(crate) struct Histogram {
     #[prost(message, repeated, tag = "1")]
-    pub data_points: Vec<HistogramDataPoint>,
+    pub(crate) data_points: Vec<HistogramDataPoint>,
     #[prost(int32, tag = "2")]
-    pub aggregation_temporality: i32,
+    pub(crate) aggregation_temporality: i32,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct HistogramDataPoint {
+pub(crate) struct HistogramDataPoint {
     #[prost(message, repeated, tag = "9")]
-    pub attributes: Vec<KeyValue>,
+    pub(crate) attributes: Vec<KeyValue>,
     #[prost(fixed64, tag = "2")]
-    pub start_time_unix_nano: u64,
+    pub(crate) start_time_unix_nano: u64,
     #[prost(fixed64, tag = "3")]
-    pub time_unix_nano: u64,
+    pub(crate) time_unix_nano: u64,
     #[prost(fixed64, tag = "4")]
-    pub count: u64,
+    pub(crate) count: u64,
     #[prost(double, optional, tag = "5")]
-    pub sum: Option<f64>,
+    pub(crate) sum: Option<f64>,
     #[prost(fixed64, repeated, tag = "6")]
-    pub bucket_counts: Vec<u64>,
+    pub(crate) bucket_counts: Vec<u64>,
     #[prost(double, repeated, tag = "7")]
-    pub explicit_bounds: Vec<f64>,
+    pub(crate) explicit_bounds: Vec<f64>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct ExponentialHistogram {
+pub(crate) struct ExponentialHistogram {
     #[prost(message, repeated, tag = "1")]
-    pub data_points: Vec<ExponentialHistogramDataPoint>,
+    pub(crate) data_points: Vec<ExponentialHistogramDataPoint>,
     #[prost(int32, tag = "2")]
-    pub aggregation_temporality: i32,
+    pub(crate) aggregation_temporality: i32,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct ExponentialHistogramDataPoint {
+pub(crate) struct ExponentialHistogramDataPoint {
     #[prost(message, repeated, tag = "1")]
-    pub attributes: Vec<KeyValue>,
+    pub(crate) attributes: Vec<KeyValue>,
     #[prost(fixed64, tag = "2")]
-    pub start_time_unix_nano: u64,
+    pub(crate) start_time_unix_nano: u64,
     #[prost(fixed64, tag = "3")]
-    pub time_unix_nano: u64,
+    pub(crate) time_unix_nano: u64,
     #[prost(fixed64, tag = "4")]
-    pub count: u64,
+    pub(crate) count: u64,
     #[prost(double, optional, tag = "5")]
-    pub sum: Option<f64>,
+    pub(crate) sum: Option<f64>,
     #[prost(sint32, tag = "6")]
-    pub scale: i32,
+    pub(crate) scale: i32,
     #[prost(fixed64, tag = "7")]
-    pub zero_count: u64,
+    pub(crate) zero_count: u64,
     #[prost(message, optional, tag = "8")]
-    pub positive: Option<Buckets>,
+    pub(crate) positive: Option<Buckets>,
     #[prost(message, optional, tag = "9")]
-    pub negative: Option<Buckets>,
+    pub(crate) negative: Option<Buckets>,
     #[prost(double, optional, tag = "12")]
-    pub min: Option<f64>,
+    pub(crate) min: Option<f64>,
     #[prost(double, optional, tag = "13")]
-    pub max: Option<f64>,
+    pub(crate) max: Option<f64>,
     #[prost(double, tag = "14")]
-    pub zero_threshold: f64,
+    pub(crate) zero_threshold: f64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Buckets {
+pub(crate) struct Buckets {
     #[prost(sint32, tag = "1")]
-    pub offset: i32,
+    pub(crate) offset: i32,
     #[prost(uint64, repeated, tag = "2")]
-    pub bucket_counts: Vec<u64>,
+    pub(crate) bucket_counts: Vec<u64>,
 }
 
 /// Attributes as texts and numbers in one form.
-pub fn attributes(list: &[KeyValue]) -> BTreeMap<String, String> {
+pub(crate) fn attributes(list: &[KeyValue]) -> BTreeMap<String, String> {
     let shown = |pair: &KeyValue| match pair.value.clone().and_then(|value| value.value) {
         Some(Value::StringValue(text)) => text,
         Some(Value::IntValue(number)) => number.to_string(),
@@ -154,7 +154,7 @@ pub fn attributes(list: &[KeyValue]) -> BTreeMap<String, String> {
 
 impl ExportMetricsServiceRequest {
     /// Each metric with the attributes of its resource.
-    pub fn metrics(&self) -> impl Iterator<Item = (BTreeMap<String, String>, &Metric)> {
+    pub(crate) fn metrics(&self) -> impl Iterator<Item = (BTreeMap<String, String>, &Metric)> {
         self.resource_metrics.iter().flat_map(|of| {
             let resource = of.resource.as_ref().expect("a resource");
             let resource = attributes(&resource.attributes);
