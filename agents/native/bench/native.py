@@ -22,8 +22,8 @@ def run(*command, **more):
 
 def lttng(dir_):
     """The same by LTTng-UST, with a session daemon of its own."""
-    missing = [name for name in ("lttng", "lttng-sessiond") if not shutil.which(name)]
-    if missing or not os.path.exists("/usr/include/lttng/tracepoint.h"):
+    header = subprocess.run(["cc", "-E", "-"], input="#include <lttng/tracepoint.h>", text=True, capture_output=True)
+    if header.returncode or not shutil.which("lttng-sessiond"):
         return print("peer LTTng-UST is not measured: SPANWISE_SETUP=lttng scripts/setup.sh installs it")
     program = dir_ / "lttng"
     run("cc", "-O2", f"-I{BENCH}", f"{BENCH}/lttng.c", "-o", program, "-llttng-ust", "-ldl")
