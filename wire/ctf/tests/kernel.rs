@@ -411,6 +411,34 @@ fn long_traces_are_reported_every_ten_seconds_and_numbers_come_again() {
     assert_eq!(found, expected.map(|(name, from, to, cpu)| (name.to_owned(), from, to, cpu)));
 }
 
+proptest::proptest! {
+    #[test]
+    fn damaged_kernel_traces_do_no_harm(
+        flips in proptest::collection::vec(
+            (proptest::prelude::any::<(u16, u8)>(), proptest::prelude::any::<bool>()),
+            1..6,
+        ),
+        in_metadata in proptest::prelude::any::<bool>(),
+    ) {
+        let dir = directory(&streams(&scenario()));
+        for ((at, value), second) in flips {
+            let name = match (in_metadata, second) {
+                (true, _) => "metadata",
+                (false, true) => "channel0_1",
+                (false, false) => "channel0_0",
+            };
+            let path = dir.path().join(name);
+            let mut bytes = std::fs::read(&path).expect("a file");
+            let at = usize::from(at) % bytes.len();
+            bytes[at] = value;
+            std::fs::write(&path, bytes).expect("written");
+        }
+        if Trace::open(dir.path()).is_ok() {
+            replayed(dir.path());
+        }
+    }
+}
+
 /// The recorded streams are those of the scenario: fuzzing begins with them, and `make test-lttng`
 /// compares what babeltrace2 reads of them.
 #[test]

@@ -148,6 +148,24 @@ fn logs_and_metrics_are_read() {
     assert_eq!(&histogram[4..], [0, 15, 1, 0, 0, 1]);
 }
 
+#[test]
+fn times_are_those_of_the_wall_clock_to_the_microsecond() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let output = Command::new(program()).arg("clocks").arg(dir.path()).output().expect("it runs");
+    assert!(output.status.success());
+    let said = String::from_utf8(output.stdout).expect("text");
+    let (mut spans, ..) = spans(dir.path());
+    spans.sort_by_key(|span| span.start_time_unix_nano);
+    assert_eq!((spans.len(), said.lines().count()), (60, 60));
+    for (index, (line, span)) in said.lines().zip(&spans).enumerate() {
+        let (before, after) = line.split_once(' ').expect("two times");
+        let [before, after]: [u64; 2] = [before, after].map(|time| time.parse().expect("a time"));
+        let start = span.start_time_unix_nano;
+        assert!(start + 1000 >= before, "{index}: {} ns too early", before - start);
+        assert!(start <= after + 1000, "{index}: {} ns too late", start - after);
+    }
+}
+
 /// The bucket of scale 3 of a value, by bounds that are computed as powers.
 fn bucket(value: f64) -> i32 {
     let bound = |index: i32| (f64::from(index) / 8.0).exp2();
