@@ -14,6 +14,8 @@ use spanwise_wire::otlp::{Limits, decode_protobuf};
 const OLD: &[u8] = include_bytes!("../../wire/ctf/tests/recorded/lttng/metadata");
 const NEW: &[u8] = include_bytes!("../../wire/ctf/tests/recorded/ctf2/metadata");
 const STREAM: &[u8] = include_bytes!("../../wire/ctf/tests/recorded/lttng/ch_0");
+const KERNEL: &[u8] = include_bytes!("../../wire/ctf/tests/recorded/kernel/metadata");
+const KERNEL_STREAM: &[u8] = include_bytes!("../../wire/ctf/tests/recorded/kernel/channel0_0");
 /// No event takes less than a bit, so an input has at most so many.
 const STEPS: usize = 8 * 65_536;
 
@@ -48,17 +50,21 @@ fn spans() {
         let decoded = decode_protobuf(&batch.messages[0], &Limits::default()).expect("it is OTLP");
         let rows = decoded.batch.num_rows() as u64 + decoded.rejections.total();
         assert_eq!(rows, batch.items[0]);
+        assert!(batch.items[2] == 0 || !batch.messages[2].is_empty(), "points are in a message");
     }
 }
 
 fn write_seeds(to: &Path) {
-    for (name, metadata) in [("ctf-1.8", OLD), ("ctf-2", NEW)] {
-        write(metadata, STREAM);
-        assert_eq!(events(), 11, "{name}: the recorded events are found");
+    for (name, metadata, stream, count) in [
+        ("ctf-1.8", OLD, STREAM, 11),
+        ("ctf-2", NEW, STREAM, 11),
+        ("kernel", KERNEL, KERNEL_STREAM, 13),
+    ] {
+        write(metadata, stream);
+        assert_eq!(events(), count, "{name}: the recorded events are found");
         let mut seed = (metadata.len() as u16).to_le_bytes().to_vec();
         seed.extend(metadata);
-        // What follows is padding.
-        seed.extend(STREAM);
+        seed.extend(stream);
         std::fs::write(to.join(name), seed).expect("a seed is written");
     }
 }

@@ -96,6 +96,8 @@ def main():
         run("babeltrace2", traces[0], "-c", "sink.ctf.fs", f'--params=path="{copy}"')
         for trace in [dir for dir, _, files in os.walk(copy) if "metadata" in files]:
             compare(reader, trace)
+        # Laid out as a kernel's, with known figures in the reader's own tests.
+        compare(reader, os.path.join(HERE, "..", "..", "wire", "ctf", "tests", "recorded", "kernel"))
         said, _ = replay(spanwise, here, traces[0], "shop.otlp")
         # Each run has four spans, one of them open.
         if not said.startswith("20 spans, 5 log records and 5 metric points are sent"):

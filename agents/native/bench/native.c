@@ -2,28 +2,15 @@
 #include "../src/internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+
+#include "timing.h"
 
 SW_SITE(site, "benchmark", SW_INTERNAL, SW_INFO);
 SW_SITE(disabled, "disabled", SW_INTERNAL, SW_INFO);
 
-#define ROUNDS 21
-#define SPANS 200000
-
-static double nanoseconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-static double median(double *values, int n) {
-    qsort(values, (size_t)n, sizeof *values, compare);
-    return values[n / 2];
-}
+/* Rounds are short: the median is then of rounds that nothing interrupted. */
+#define ROUNDS 1001
+#define SPANS 4000
 
 static volatile uint64_t sink;
 
@@ -51,6 +38,7 @@ static void hot(void) {
         off[r] = (d - c) / SPANS;
         beyond[r] = span[r] - clock[r];
     }
+    printf("figure none.two_clock_reads_ns %.2f\n", median(clock, ROUNDS));
     printf("figure native.span_hot_ns %.2f\n", median(span, ROUNDS));
     printf("figure native.span_beyond_clock_ns %.2f\n", median(beyond, ROUNDS));
     printf("figure native.disabled_ns %.2f\n", median(off, ROUNDS));
@@ -72,25 +60,36 @@ static void tail(void) {
     free(each);
 }
 
-/* Ten milliseconds of sleep, and other memory, before each span. */
-static void cold(void) {
-    enum { N = 101, BYTES = 8 << 20 };
-    double each[N];
-    char *other = malloc(BYTES);
+static void one(void) { sw_end(sw_begin(&site)); }
+
+/* The share of a processor that metrics take which are written every so often: sixty-four of them,
+ * a quarter histograms, in a program that does nothing else. */
+static int64_t called(void *argument) { return (int64_t)(intptr_t)argument; }
+
+static void metrics(double seconds, unsigned milliseconds) {
+    enum { N = 64 };
+    static struct sw_metric all[N];
+    static struct sw_histogram histograms[N];
+    static char names[N][32];
     for (int i = 0; i < N; i++) {
-        for (int j = 0; j < BYTES; j += 64) other[j]++;
-        usleep(10000);
-        double a = nanoseconds();
-        sw_end(sw_begin(&site));
-        each[i] = nanoseconds() - a;
+        snprintf(names[i], sizeof names[i], "benchmark.metric_%d", i);
+        enum sw_instrument kind = i % 4 == 0 ? SW_HISTOGRAM : i % 4 == 1 ? SW_GAUGE : SW_COUNTER;
+        all[i] = (struct sw_metric){ .name = names[i], .unit = "1", .kind = kind,
+                                     .histogram = kind == SW_HISTOGRAM ? &histograms[i] : NULL,
+                                     .callback = i % 4 == 2 ? called : NULL, .argument = (void *)(intptr_t)i };
+        if (sw_metric_register(&all[i])) abort();
+        for (int value = 1; kind == SW_HISTOGRAM && value < 1000; value++) sw_observe(&all[i], value);
+        if (kind != SW_HISTOGRAM) sw_add(&all[i], i);
     }
-    double clock[N];
-    for (int i = 0; i < N; i++) {
-        double a = nanoseconds();
-        clock[i] = nanoseconds() - a;
-    }
-    printf("figure native.span_cold_ns %.0f\n", median(each, N) - median(clock, N));
-    free(other);
+    /* The helper's own ring is made with its first export, once. */
+    usleep((useconds_t)milliseconds * 1000 + 300000);
+    struct timespec before, after;
+    double from = nanoseconds();
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+    usleep((useconds_t)(seconds * 1e6));
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+    double used = (double)(after.tv_sec - before.tv_sec) * 1e9 + (double)(after.tv_nsec - before.tv_nsec);
+    printf("share %.7f\n", used / (nanoseconds() - from));
 }
 
 static void flood(double seconds) {
@@ -105,21 +104,23 @@ static void flood(double seconds) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 3) return fprintf(stderr, "usage: native DIR hot|flood [SECONDS]\n"), 2;
+    if (argc < 3) return fprintf(stderr, "usage: native DIR hot|flood|metrics [SECONDS [MILLISECONDS]]\n"), 2;
     bool flooding = !strcmp(argv[2], "flood");
     struct sw_options o = { .size = sizeof o, .dir = argv[1], .service_name = "bench",
                             .policy = flooding ? SW_ROLL : SW_OVERWRITE, .ring_bytes = flooding ? 16 << 20 : 8 << 20,
-                            .disk_bytes = 64ull << 30 };
+                            .disk_bytes = 64ull << 30, .metrics_interval_ms = argc > 4 ? (unsigned)atoi(argv[4]) : 0 };
     int error = sw_start(&o);
     if (error) return fprintf(stderr, "%s: %s\n", argv[1], strerror(-error)), 1;
     sw_end(sw_begin(&disabled));
     ((struct process_file *)sw_lib.process)->enabled[disabled.id] = 0;
     if (flooding) {
         flood(argc > 3 ? atof(argv[3]) : 60);
+    } else if (!strcmp(argv[2], "metrics")) {
+        metrics(argc > 3 ? atof(argv[3]) : 10, o.metrics_interval_ms);
     } else {
         hot();
         tail();
-        cold();
+        printf("figure native.span_cold_ns %.0f\n", cold_nanoseconds(one));
     }
     return sw_stop() != 0;
 }

@@ -176,6 +176,22 @@ struct library {
 extern struct library sw_lib;
 extern __thread struct thread *sw_thread __attribute__((tls_model("initial-exec")));
 
+/* Whether the time is one instruction, `ticks`. Functions that only go on if it is call nothing, and
+ * so save no registers. */
+static inline bool has_ticks(void) {
+#if defined(__x86_64__)
+    return sw_lib.tsc;
+#else
+    return false;
+#endif
+}
+static inline uint64_t ticks(void) {
+#if defined(__x86_64__)
+    return __rdtsc();
+#else
+    return 0;
+#endif
+}
 static inline uint64_t now(void) {
 #if defined(__x86_64__)
     if (SW_LIKELY(sw_lib.tsc)) return __rdtsc();

@@ -47,8 +47,7 @@ static bool has_room(struct thread *t) {
 }
 
 /* One tick of its own for each start of the thread, as ids are made of it. */
-static inline uint64_t start_tick(struct thread *t) {
-    uint64_t tick = now();
+static inline uint64_t start_tick(struct thread *t, uint64_t tick) {
     if (!SW_LIKELY(tick > t->last_start)) tick = t->last_start + 1;
     t->last_start = tick;
     return tick;
@@ -62,7 +61,7 @@ static inline bool may_start(struct thread *t) {
     return true;
 }
 
-static inline sw_span begin(struct sw_site *site, const struct sw_context *parent) {
+static __attribute__((noinline)) sw_span begin(struct sw_site *site, const struct sw_context *parent) {
     struct thread *t = ready();
     if (!t) return 0;
     sw_span span = 0;
@@ -76,7 +75,7 @@ static inline sw_span begin(struct sw_site *site, const struct sw_context *paren
     }
     if (!SW_LIKELY(may_start(t))) goto out;
     struct slot *slot = &t->file->slots[depth];
-    uint64_t tick = start_tick(t);
+    uint64_t tick = start_tick(t, now());
     slot->site = site->id;
     slot->status = SW_UNSET;
     slot->kind = 0;
@@ -97,7 +96,29 @@ out:
     return span;
 }
 
-sw_span sw_begin_slow(struct sw_site *site) { return begin(site, NULL); }
+/* The usual begin. `begin` does the same, and everything else. */
+sw_span sw_begin_slow(struct sw_site *site) {
+    struct thread *t = sw_thread;
+    if (!SW_LIKELY(t && !t->busy && has_ticks())) return begin(site, NULL);
+    enter(t);
+    uint32_t depth = t->depth;
+    if (!SW_LIKELY(__atomic_load_n(&site->id, __ATOMIC_ACQUIRE) != 0 && depth < DEPTH_MAX &&
+                   t->head + (depth + 1) * END_BYTES + CHANGE_BYTES + 32768 <= t->limit)) {
+        leave(t);
+        return begin(site, NULL);
+    }
+    struct slot *slot = &t->file->slots[depth];
+    uint64_t tick = start_tick(t, ticks());
+    slot->site = site->id;
+    slot->status = SW_UNSET;
+    slot->kind = 0;
+    slot->flags = 0;
+    atomic_store_explicit(&slot->start, tick, memory_order_relaxed);
+    t->depth = depth + 1;
+    atomic_store_explicit(&t->file->depth, depth + 1, memory_order_release);
+    leave(t);
+    return tick << 6 | depth;
+}
 
 sw_span sw_begin_remote_slow(struct sw_site *site, const struct sw_context *parent) {
     return begin(site, parent && (parent->trace_hi | parent->trace_lo) && parent->span_id ? parent : NULL);
@@ -154,41 +175,70 @@ static void end_slow(struct thread *t, struct slot *slot, uint32_t depth, uint64
     end_long(t, slot, depth, tick);
 }
 
-static inline void end_one(struct thread *t, uint32_t depth, uint64_t tick) {
-    struct slot *slot = &t->file->slots[depth];
+/* Writes the short record of an end, if it fits. */
+static inline bool end_short(struct thread *t, struct slot *slot, uint32_t depth, uint64_t tick) {
     uint64_t start = slot->start;
     if (!SW_LIKELY(tick >= start)) tick = start;
     uint64_t duration = tick - start, since = tick - t->base;
     uint64_t *to = t->at;
-    if (SW_LIKELY(to + 2 <= t->end && since >> 32 == 0 && duration >> 48 == 0 && !slot->flags)) {
-        to[1] = duration | (uint64_t)slot->status << 48 | (uint64_t)slot->kind << 50;
-        to[0] = (uint64_t)SPAN | (uint64_t)depth << 8 | (uint64_t)slot->site << 16 | since << 32;
-        t->block_spans++;
-        commit(t, 2);
-    } else {
-        end_slow(t, slot, depth, tick);
-    }
+    if (!SW_LIKELY(to + 2 <= t->end && since >> 32 == 0 && duration >> 48 == 0 && !slot->flags)) return false;
+    to[1] = duration | (uint64_t)slot->status << 48 | (uint64_t)slot->kind << 50;
+    to[0] = (uint64_t)SPAN | (uint64_t)depth << 8 | (uint64_t)slot->site << 16 | since << 32;
+    t->block_spans++;
+    commit(t, 2);
+    return true;
+}
+
+static inline void left(struct thread *t, uint32_t depth) {
     t->depth = depth;
     atomic_store_explicit(&t->file->depth, depth, memory_order_release);
 }
 
-void sw_end(sw_span span) {
-    struct thread *t = sw_thread;
-    if (!span || !t) return;
-    if (!SW_LIKELY(!t->busy)) {
+static void end_one(struct thread *t, uint32_t depth, uint64_t tick) {
+    struct slot *slot = &t->file->slots[depth];
+    uint64_t not_before = slot->start;
+    if (tick < not_before) tick = not_before;
+    if (!end_short(t, slot, depth, tick)) end_slow(t, slot, depth, tick);
+    left(t, depth);
+}
+
+/* Any end. */
+static __attribute__((noinline)) void end(struct thread *t, sw_span span) {
+    if (t->busy) {
         count(&t->file->misused);
         return;
     }
     enter(t);
     uint32_t depth = span & (DEPTH_MAX - 1);
-    if (!SW_LIKELY(slot_of(t, span) != NULL)) {
+    if (!slot_of(t, span)) {
         count(&t->file->misused);
     } else {
         uint64_t tick = now();
-        while (!SW_LIKELY(t->depth == depth + 1)) end_one(t, t->depth - 1, tick);
+        while (t->depth != depth + 1) end_one(t, t->depth - 1, tick);
         end_one(t, depth, tick);
     }
     leave(t);
+}
+
+void sw_end(sw_span span) {
+    struct thread *t = sw_thread;
+    if (!span || !t) return;
+    if (!SW_LIKELY(!t->busy && has_ticks())) {
+        end(t, span);
+        return;
+    }
+    /* The usual end: of the innermost span, in a short record. */
+    enter(t);
+    uint32_t depth = span & (DEPTH_MAX - 1);
+    struct slot *slot = &t->file->slots[depth];
+    if (SW_LIKELY(t->depth == depth + 1 && slot->start << 6 == (span & ~(uint64_t)(DEPTH_MAX - 1)) &&
+                  end_short(t, slot, depth, ticks()))) {
+        left(t, depth);
+        leave(t);
+        return;
+    }
+    leave(t);
+    end(t, span);
 }
 
 void sw_set_status(sw_span span, enum sw_status status) {
@@ -273,7 +323,7 @@ static int export_extra(struct thread *t, enum record type, uint64_t of, const c
         return 0;
     }
     if (type == ATTRS) return sw_export_attrs(of, attrs, n);
-    uint64_t id = span_id(t->salt, start_tick(t));
+    uint64_t id = span_id(t->salt, start_tick(t, now()));
     int result = sw_export_attrs(id, attrs, n);
     if (result) return result;
     if (type == EVENT) {
@@ -339,7 +389,7 @@ int sw_log(enum sw_level level, const char *body, const struct sw_attr *attrs, s
     struct sw_attr a = sw_string(NULL, body, strnlen(body, STRING_MAX + 1));
     if (sw_lib.exporter) {
         struct sw_context in = { 0, 0, 0, 0 };
-        uint64_t id = span_id(t->salt, start_tick(t));
+        uint64_t id = span_id(t->salt, start_tick(t, now()));
         sw_current(&in);
         int result = sw_export_attrs(id, attrs, n);
         if (!result) sw_lib.exporter->log(id, t->file->pid, (uint8_t)level & 31, &in, body);
@@ -379,7 +429,7 @@ void sw_detached_begin(struct sw_detached *span, struct sw_site *site, const str
     struct thread *t = ready();
     if (!t) return;
     if ((__atomic_load_n(&site->id, __ATOMIC_ACQUIRE) || !sw_site_register(site)) && sw_enabled(site) && may_start(t)) {
-        uint64_t tick = start_tick(t);
+        uint64_t tick = start_tick(t, now());
         span->start = tick;
         span->site = site->id;
         span->context.span_id = span_id(t->salt, tick);

@@ -1,5 +1,6 @@
 /* The library from its outside. `library record DIR`, `load DIR`, `many DIR` write recordings for
- * the reader's tests, `work DIR POLICY MICROSECONDS SECONDS` works in several threads. */
+ * the reader's tests, `observe DIR` writes a histogram of the numbers that it reads, `clocks DIR` says
+ * when its spans began, `work DIR POLICY MICROSECONDS SECONDS` works in several threads. */
 #include "../src/internal.h"
 
 #include <fcntl.h>
@@ -69,6 +70,34 @@ static void record_all(const char *dir) {
     sw_observe(&latency, 5.0);
     sw_begin(&server);
     sw_begin(&query);
+    sw_stop();
+}
+
+static void observe(const char *dir) {
+    begin(dir, SW_ROLL, 0, 0);
+    CHECK(sw_metric_register(&latency) == 0);
+    double value;
+    while (scanf("%lf", &value) == 1) sw_observe(&latency, value);
+    sw_stop();
+}
+
+static uint64_t wall_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Spans, and the wall clock before and after each begin. */
+static void clocks(const char *dir) {
+    begin(dir, SW_ROLL, 0, 0);
+    for (int i = 0; i < 60; i++) {
+        uint64_t before = wall_ns();
+        sw_span span = sw_begin(&server);
+        uint64_t after = wall_ns();
+        sw_end(span);
+        printf("%llu %llu\n", (unsigned long long)before, (unsigned long long)after);
+        usleep(50000);
+    }
     sw_stop();
 }
 
@@ -249,6 +278,8 @@ int main(int argc, char **argv) {
         return work(argv[2], (enum sw_policy)atoi(argv[3])), 0;
     }
     if (argc == 3 && !strcmp(argv[1], "record")) return record_all(argv[2]), 0;
+    if (argc == 3 && !strcmp(argv[1], "observe")) return observe(argv[2]), 0;
+    if (argc == 3 && !strcmp(argv[1], "clocks")) return clocks(argv[2]), 0;
     if (argc == 3 && !strcmp(argv[1], "load")) return load(argv[2]), 0;
     if (argc == 3 && !strcmp(argv[1], "filtered")) {
         begin(argv[2], SW_OVERWRITE, 0, 0);

@@ -159,10 +159,14 @@ fn run(dir: &Path, config: &DrainConfig, counts: &DrainCounts, stopping: &Receiv
     let mut said = String::new();
     loop {
         let problem = match Drain::open(dir, config, counts) {
-            Ok(Some(mut drain)) => match drain.run(stopping) {
-                Ok(()) => return,
-                Err(error) => format!("{error:#}"),
-            },
+            Ok(Some(mut drain)) => {
+                tracing::info!("native programs are followed in {}", dir.display());
+                said.clear();
+                match drain.run(stopping) {
+                    Ok(()) => return,
+                    Err(error) => format!("{error:#}"),
+                }
+            }
             // The programs make it.
             Ok(None) => format!("{} does not exist yet", dir.display()),
             Err(error) => format!("{error:#}"),

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use spanwise_capture_agent::ProcessFigures as Counted;
-use spanwise_native::otlp::{Number, NumberKind, NumberMetric, NumberPoint};
+use spanwise_native::host::{SYSTEM_CPU_TIME, SYSTEM_NETWORK_IO, SYSTEM_RUN_QUEUE_LATENCY};
+use spanwise_native::otlp::{MetricKind, Number, NumberKind, NumberMetric, NumberPoint};
 
 use super::process::buckets;
 use super::{interfaces, seconds};
@@ -99,9 +100,8 @@ impl HostFigures {
             start_ns: *since_ns,
             value: buckets(counted),
         });
-        use NumberKind::{Counter, Gauge, Histogram, UpDownCounter};
+        use NumberKind::{Counter, Gauge, UpDownCounter};
         let metrics = [
-            ("system.cpu.time", "s", "CPU time by mode", Counter, modes.collect()),
             (
                 "system.memory.usage",
                 "By",
@@ -110,7 +110,6 @@ impl HostFigures {
                 memory.into_iter().flatten().collect(),
             ),
             ("system.memory.limit", "By", "all memory", UpDownCounter, limit.into_iter().collect()),
-            ("system.network.io", "By", "bytes over interfaces", Counter, network(0, 4)),
             (
                 "system.network.packet.count",
                 "{packet}",
@@ -134,13 +133,6 @@ impl HostFigures {
                 wait.into_iter().collect(),
             ),
             (
-                "spanwise.system.run_queue.latency",
-                "s",
-                "how long threads, when they could run, waited for a processor",
-                Histogram,
-                latency.into_iter().collect(),
-            ),
-            (
                 "spanwise.host.processes_left_out",
                 "{process}",
                 "processes without figures: 256 others took more CPU time",
@@ -148,17 +140,16 @@ impl HostFigures {
                 vec![left_out],
             ),
         ];
-        metrics
-            .into_iter()
-            .filter(|metric| !metric.4.is_empty())
-            .map(|(name, unit, description, kind, points)| NumberMetric {
-                name,
-                unit,
-                description,
-                kind,
-                points,
-            })
-            .collect()
+        let metrics = metrics.map(|(name, unit, description, kind, points)| {
+            NumberMetric::new(MetricKind { name, unit, description, kind }, points)
+        });
+        let shared = [
+            NumberMetric::new(SYSTEM_CPU_TIME, modes.collect()),
+            NumberMetric::new(SYSTEM_NETWORK_IO, network(0, 4)),
+            NumberMetric::new(SYSTEM_RUN_QUEUE_LATENCY, latency.into_iter().collect()),
+        ];
+        let all = shared.into_iter().chain(metrics);
+        all.filter(|metric| !metric.points.is_empty()).collect()
     }
 }
 

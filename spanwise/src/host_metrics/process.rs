@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use spanwise_capture_agent::{KernelFigures, ProcessFigures as Counted};
-use spanwise_native::otlp::{Number, NumberKind, NumberMetric, NumberPoint};
+use spanwise_native::host::{PROCESS_CPU_TIME, PROCESS_RUN_QUEUE_LATENCY};
+use spanwise_native::otlp::{MetricKind, Number, NumberKind, NumberMetric, NumberPoint};
 
 use super::seconds;
 
@@ -91,7 +92,7 @@ impl ProcessFigures {
 
     /// `counted_ns` is since when it is counted in the kernel.
     pub(super) fn metrics(&self, boot_ns: u64, counted_ns: u64) -> Vec<NumberMetric> {
-        use NumberKind::{Counter, Histogram, UpDownCounter};
+        use NumberKind::{Counter, UpDownCounter};
         let started_ns = boot_ns.saturating_add((seconds(self.started_ticks) * 1e9) as u64);
         let point = |attribute: Option<(&'static str, &str)>, value| NumberPoint {
             attributes: attribute.map(|(key, value)| (key, value.to_owned())).into_iter().collect(),
@@ -121,7 +122,6 @@ impl ProcessFigures {
         let latency = self.counted.map(|counted| since(point(None, buckets(&counted))));
         let wait = self.wait_ns.map(|ns| point(None, Number::Float(ns as f64 / 1e9)));
         let metrics = [
-            ("process.cpu.time", "s", "CPU time by mode", Counter, cpu.into()),
             (
                 "process.memory.usage",
                 "By",
@@ -160,13 +160,6 @@ impl ProcessFigures {
                 network.into_iter().map(since).collect(),
             ),
             (
-                "spanwise.process.run_queue.latency",
-                "s",
-                "how long its threads, when they could run, waited for a processor",
-                Histogram,
-                latency.into_iter().collect(),
-            ),
-            (
                 "spanwise.process.run_queue.time",
                 "s",
                 "time that its threads were runnable and waited for a processor",
@@ -174,17 +167,15 @@ impl ProcessFigures {
                 wait.into_iter().collect(),
             ),
         ];
-        metrics
-            .into_iter()
-            .filter(|metric| !metric.4.is_empty())
-            .map(|(name, unit, description, kind, points)| NumberMetric {
-                name,
-                unit,
-                description,
-                kind,
-                points,
-            })
-            .collect()
+        let metrics = metrics.map(|(name, unit, description, kind, points)| {
+            NumberMetric::new(MetricKind { name, unit, description, kind }, points)
+        });
+        let shared = [
+            NumberMetric::new(PROCESS_CPU_TIME, cpu.into()),
+            NumberMetric::new(PROCESS_RUN_QUEUE_LATENCY, latency.into_iter().collect()),
+        ];
+        let all = shared.into_iter().chain(metrics);
+        all.filter(|metric| !metric.points.is_empty()).collect()
     }
 }
 
@@ -200,6 +191,13 @@ pub(super) fn buckets(counted: &Counted) -> Number {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waits_of_traces_have_the_same_buckets() {
+        let of_traces: Vec<f64> = spanwise_native::host::wait_bounds_seconds().collect();
+        assert_eq!(KernelFigures::bounds_seconds().collect::<Vec<_>>(), of_traces);
+        assert_eq!(Counted::default().waits.len(), spanwise_native::host::WAIT_BUCKETS);
+    }
 
     #[test]
     fn a_name_may_contain_anything() {

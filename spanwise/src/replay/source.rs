@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-use spanwise_ctf::Spans;
+use spanwise_ctf::{HostCounts, Spans};
 use spanwise_native::{Counts, Recording, fits, otlp};
 
 use crate::failure::Failure;
@@ -266,6 +266,7 @@ impl Source {
                 eprintln!("{count} {what}");
             }
         }
+        self.report_host();
         let mut problems = self.recording.problems();
         problems.extend(self.traces.iter().flat_map(|spans| spans.trace().problems()));
         for problem in problems.iter().take(10) {
@@ -274,6 +275,56 @@ impl Source {
         match problems.len() {
             0 => Ok(()),
             n => Err(Failure::cannot(format_args!("{n} parts of the recording could not be read"))),
+        }
+    }
+}
+
+impl Source {
+    /// Says what metrics of hosts were made of, and what is missing in them.
+    fn report_host(&self) {
+        let mut sum = HostCounts::default();
+        let mut lacks_wakeups = false;
+        for spans in &self.traces {
+            let counts = spans.host_counts();
+            lacks_wakeups |= counts.events > 0 && !counts.has_wakeups;
+            sum.events += counts.events;
+            sum.processes += counts.processes;
+            sum.threads += counts.threads;
+            sum.waits_unknown += counts.waits_unknown;
+            sum.unknown_ns = sum.unknown_ns.saturating_add(counts.unknown_ns);
+            sum.mismatches += counts.mismatches;
+            sum.crowded += counts.crowded;
+        }
+        if sum.events == 0 {
+            return;
+        }
+        eprintln!(
+            "{} events of kernels are metrics of hosts and {} processes",
+            sum.events, sum.processes
+        );
+        if lacks_wakeups {
+            eprintln!(
+                "waits for a processor are only those of preempted threads: a trace has no \
+                 sched_wakeup"
+            );
+        }
+        for (count, what) in [
+            (
+                sum.threads,
+                "threads have metrics of their own: nothing says of which process they are \
+                 (lttng_statedump_process_state would, or the context pid)",
+            ),
+            (
+                sum.waits_unknown,
+                "waits for a processor are left out: events may be missing in them",
+            ),
+            (sum.unknown_ns / 1_000_000, "ms of processors are left out: events are missing"),
+            (sum.mismatches, "switches came from a thread that did not run: events are missing"),
+            (sum.crowded, "events of kernels were of threads or processors beyond the bounds"),
+        ] {
+            if count > 0 {
+                eprintln!("{count} {what}");
+            }
         }
     }
 }

@@ -6,6 +6,8 @@ mod import;
 mod java;
 mod metrics;
 mod native;
+#[path = "../../../wire/native/tests/otlp_metrics/mod.rs"]
+mod otlp_metrics;
 mod serving;
 mod statements;
 mod support;

@@ -1,9 +1,15 @@
 //! Recordings of native programs, replayed and filtered.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use prost::Message as _;
+
+use crate::otlp_metrics::{ExportMetricsServiceRequest, HistogramDataPoint, Metric};
 use crate::support::{Server, spanwise, text};
 
 /// The C library's test program. Each test builds it in a directory of its own.
@@ -108,6 +114,172 @@ fn a_trace_of_lttng_is_replayed() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("ch_0: the packet at byte 0 is cut: 700 of 4096 bytes"), "{said}");
     assert!(!said.starts_with("0 spans"), "{said}");
+}
+
+#[test]
+fn a_kernel_trace_becomes_metrics_of_its_host() {
+    let here = tempfile::tempdir().expect("a directory");
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wire/ctf/tests/recorded/kernel");
+    let deep = here.path().join("trace/kernel");
+    std::fs::create_dir_all(&deep).expect("a directory");
+    for name in ["metadata", "channel0_0", "channel0_1"] {
+        std::fs::copy(recorded.join(name), deep.join(name)).expect("a copy");
+    }
+    let file = ["replay", "trace", "--file", "out", "--checkpoint", "point"];
+    let output = run(here.path(), &file);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    for part in [
+        "0 spans, 0 log records and ",
+        "\n1 events are not sent: they have no trace_id",
+        "\n17 events of kernels are metrics of hosts and 3 processes\n",
+        "\n1 threads have metrics of their own",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("left out"), "nothing is missing: {said}");
+    let bytes = std::fs::read(here.path().join("out.metrics")).expect("a file");
+    let length = u32::from_be_bytes(*bytes.first_chunk().expect("a length")) as usize;
+    assert_eq!(bytes.len(), 4 + length, "one message");
+    let message = ExportMetricsServiceRequest::decode(&bytes[4..]).expect("OTLP");
+    // Of two processors in 20.5 ms: 17.5 with work.
+    let cpu: f64 = (message.metrics().filter(|(_, metric)| metric.name == "process.cpu.time"))
+        .flat_map(|(_, metric)| metric.sum.clone().expect("a sum").data_points)
+        .map(|point| point.as_double.expect("a number"))
+        .sum();
+    assert!((cpu - 0.0175).abs() < 1e-9, "{cpu}");
+    let said = text(&run(here.path(), &file).stderr);
+    assert!(said.starts_with("0 spans, 0 log records and 0 metric points"), "{said}");
+    // A Spanwise server keeps no metrics.
+    let server = Server::start(here.path(), "server", &[]);
+    let url = format!("http://{}", server.otlp_grpc);
+    let said = text(&run(here.path(), &["replay", "trace", "--server", &url]).stderr);
+    assert!(said.contains("because Spanwise keeps spans only"), "{said}");
+}
+
+/// The bodies of requests to an OTLP endpoint.
+fn endpoint() -> (String, Receiver<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    let (sender, bodies) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let sender = sender.clone();
+            std::thread::spawn(move || serve(stream, &sender));
+        }
+    });
+    (url, bodies)
+}
+
+fn serve(stream: TcpStream, bodies: &Sender<Vec<u8>>) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            let line = line.trim().to_ascii_lowercase();
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().ok()?;
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        bodies.send(body).ok()?;
+        let answer =
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
+        reader.get_mut().write_all(answer).ok()?;
+    }
+}
+
+/// The figures of this process in a message: waits for a processor as a histogram and, from another
+/// source of the kernel's, their sum in seconds.
+fn own_waits(message: &ExportMetricsServiceRequest) -> Option<(HistogramDataPoint, f64)> {
+    let me = std::process::id().to_string();
+    let find = |name: &str| -> Option<Metric> {
+        let mut own = message.metrics().filter(|(of, _)| of.get("process.pid") == Some(&me));
+        Some(own.find(|(_, metric)| metric.name == name)?.1.clone())
+    };
+    let histogram = find("spanwise.process.run_queue.latency")?.histogram?;
+    assert_eq!(histogram.aggregation_temporality, 2, "since the start");
+    let waited = find("spanwise.process.run_queue.time")?.sum?.data_points[0].as_double?;
+    Some((histogram.data_points[0].clone(), waited))
+}
+
+#[test]
+fn the_host_s_metrics_say_how_long_threads_waited() {
+    let here = tempfile::tempdir().expect("a directory");
+    let (url, bodies) = endpoint();
+    let mut command = spanwise(here.path());
+    command
+        .args(["agent", "--server", "http://127.0.0.1:9", "--only", "service=none"])
+        .args(["--host-metrics", "on", "--metrics-to", &url])
+        .env("SPANWISE_AGENT_HOST_METRICS_EVERY", "1s");
+    let _agent = Running(command.stdout(Stdio::null()).spawn().expect("it runs"));
+    // More threads than processors.
+    let until = Instant::now() + Duration::from_secs(8);
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let work = |_| {
+        std::thread::spawn(move || {
+            while Instant::now() < until {
+                std::hint::black_box(until);
+            }
+        })
+    };
+    let workers: Vec<_> = (0..4 * processors).map(work).collect();
+    let mut found = Vec::new();
+    for round in 0.. {
+        if found.len() == 4 {
+            break;
+        }
+        assert!(round < 30, "the kernel counts waits (BPF needs rights): {found:?}");
+        let body = bodies.recv_timeout(Duration::from_secs(15)).expect("metrics come");
+        let message = ExportMetricsServiceRequest::decode(&body[..]).expect("OTLP");
+        found.extend(own_waits(&message));
+    }
+    workers.into_iter().for_each(|worker| worker.join().expect("it ends"));
+    let (first, last) = (&found[0], &found[3]);
+    for (point, _) in &found {
+        assert_eq!(point.bucket_counts.len(), point.explicit_bounds.len() + 1);
+        assert_eq!(point.bucket_counts.iter().sum::<u64>(), point.count);
+        for (index, bound) in point.explicit_bounds.iter().enumerate() {
+            let microseconds = f64::from(1_u32 << index);
+            assert!((bound * 1e6 / microseconds - 1.0).abs() < 1e-9, "{index}: {bound}");
+        }
+    }
+    let sum = |(point, _): &(HistogramDataPoint, f64)| point.sum.expect("a sum");
+    let (counted, kernels) = (sum(last) - sum(first), last.1 - first.1);
+    assert!(counted > 1.0, "they waited most of the time: {counted} s");
+    assert!((counted - kernels).abs() < 0.2 * kernels, "counted {counted}, the kernel {kernels}");
+    // A bucket's values are between its bounds, so the sum is, too.
+    let bounds = [0.0].into_iter().chain(first.0.explicit_bounds.clone());
+    let counts = last.0.bucket_counts.iter().zip(&first.0.bucket_counts);
+    let least: f64 = bounds.zip(counts).map(|(bound, (b, a))| bound * (b - a) as f64).sum();
+    let one = (last.0.count - first.0.count) as f64 * 1e-6;
+    assert!((least..=2.0 * least + one).contains(&counted), "{least} {counted}");
+}
+
+#[test]
+fn a_directory_that_programs_make_later_is_followed() {
+    let here = tempfile::tempdir().expect("a directory");
+    let mut command = spanwise(here.path());
+    command
+        .args(["agent", "--server", "http://127.0.0.1:9", "--only", "service=none"])
+        .args(["--native-dir", "later"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut agent = Running(command.spawn().expect("it runs"));
+    let log = BufReader::new(agent.0.stderr.take().expect("a pipe"));
+    let mut lines = log.lines().map_while(Result::ok);
+    let mut says = |part: &str| lines.any(|line| line.contains(part));
+    assert!(says("later does not exist yet"));
+    std::fs::create_dir(here.path().join("later")).expect("a directory");
+    assert!(says("native programs are followed in later"));
 }
 
 #[test]

@@ -121,7 +121,7 @@ impl Parser {
             None => None,
         };
         let stream = StreamClass {
-            packet_context: self.scope(&value["packet-context-field-class"])?,
+            packet_context: self.packet_context(value)?,
             event_header: self.scope(&value["event-record-header-field-class"])?,
             event_context: self.scope(&value["event-record-common-context-field-class"])?,
             clock,
@@ -151,6 +151,15 @@ impl Parser {
             return Err(format!("event {id} is there twice"));
         }
         Ok(())
+    }
+
+    /// The processor has no role: LTTng's name is all there is.
+    fn packet_context(&mut self, stream: &Value) -> Result<Option<Type>, String> {
+        let mut scope = self.scope(&stream["packet-context-field-class"])?;
+        if let Some(context) = &mut scope {
+            context.give_role("cpu_id", role::PROCESSOR);
+        }
+        Ok(scope)
     }
 
     fn scope(&mut self, value: &Value) -> Result<Option<Type>, String> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::host::SWITCH;
 use crate::resolve::{SCOPES, resolve};
 use crate::types::{DEPTH_MAX, Type};
 use crate::{json, tsdl};
@@ -62,6 +63,8 @@ pub struct StreamClass {
     /// Which of the clocks; `None`: the first, in CTF 1.8.
     pub(crate) clock: Option<usize>,
     pub(crate) events: BTreeMap<u64, EventClass>,
+    /// Whether it holds what a kernel's scheduler does.
+    pub(crate) has_switches: bool,
 }
 
 /// What a trace's streams hold.
@@ -159,6 +162,9 @@ impl Metadata {
             }
         }
         self.slots = slots;
+        for stream in self.streams.values_mut() {
+            stream.has_switches = stream.events.values().any(|event| event.name == SWITCH);
+        }
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use prost::Message as _;
 use spanwise_native::fits;
 
 use crate::fields::{any, attribute, id, number, text};
+use crate::host::{HostCounts, HostFigures, Report};
 use crate::messages::{LogRecord, OfResource, OfScope, Request, points};
 use crate::trace::{Event, Trace};
 
@@ -89,6 +90,8 @@ pub struct Spans {
     spans: Vec<ResourceSpans>,
     logs: Vec<OfResource>,
     metrics: Vec<OfResource>,
+    host: HostFigures,
+    report: Option<Report>,
     items: usize,
     bytes: usize,
     points: u64,
@@ -103,6 +106,8 @@ impl Spans {
     /// Spans whose names fit the pattern, if there is one.
     pub fn new(trace: Trace, filter: Option<String>) -> Self {
         Self {
+            host: HostFigures::new(&trace),
+            report: None,
             trace,
             filter,
             counts: Counts::default(),
@@ -133,6 +138,11 @@ impl Spans {
         self.skipped = position;
     }
 
+    /// What metrics of the host are made of.
+    pub const fn host_counts(&self) -> HostCounts {
+        self.host.counts
+    }
+
     /// The trace that is read.
     pub const fn trace(&self) -> &Trace {
         &self.trace
@@ -152,19 +162,30 @@ impl Spans {
     fn batch(&mut self) -> Option<Batch> {
         // `step` borrows the trace, and the events' owner is to be changed.
         let mut trace = std::mem::replace(&mut self.trace, Trace::empty());
-        while !self.done && self.items < BATCH_ITEMS && self.bytes < BATCH_BYTES {
+        while !self.done
+            && self.items < BATCH_ITEMS
+            && self.bytes < BATCH_BYTES
+            && self.host.ready.is_empty()
+        {
             match trace.step() {
                 Some(Some(event)) => {
                     self.last_ns = self.last_ns.max(event.time_ns);
                     self.event(&event);
+                    self.host.report_if_due(&trace);
                 }
                 Some(None) => {}
-                None => self.done = true,
+                None => {
+                    self.done = true;
+                    self.host.finish(&trace);
+                    self.end_open();
+                }
             }
         }
         self.trace = trace;
-        if self.done {
-            self.end_open();
+        self.report = self.host.ready.pop_front();
+        if let Some(report) = &self.report {
+            self.items += report.points as usize;
+            self.points += report.points;
         }
         (self.items > 0).then(|| self.flush())
     }
@@ -174,6 +195,9 @@ impl Spans {
     }
 
     fn event(&mut self, event: &Event<'_>) {
+        if self.host.event(event) {
+            return;
+        }
         match event.class.name.as_str() {
             "opentelemetry:resource_spans" => self.message(event, "resource_spans", 0),
             "opentelemetry:resource_logs" => self.message(event, "resource_logs", 1),
@@ -509,8 +533,15 @@ impl Spans {
         }
         let metrics = std::mem::take(&mut self.metrics);
         let all = || spans.iter().flat_map(|of| &of.scope_spans).flat_map(|scope| &scope.spans);
-        let first = all().map(|span| span.start_time_unix_nano).min();
-        let last = all().map(|span| span.end_time_unix_nano).max();
+        let report = self.report.take();
+        let of_report = report.as_ref().map(|report| report.times_ns);
+        let starts = all().map(|span| span.start_time_unix_nano);
+        let first = starts.chain(of_report.map(|times| times.0)).min();
+        let ends = all().map(|span| span.end_time_unix_nano);
+        let last = ends.chain(of_report.map(|times| times.1)).max();
+        let mut points = Request { resources: metrics }.encode_to_vec();
+        // Messages of the same kind are joined by writing one after the other.
+        points.extend(report.into_iter().flat_map(|report| report.message));
         let records: usize =
             logs.iter().flat_map(|of| &of.scopes).map(|scope| scope.items.len()).sum();
         let batch = Batch {
@@ -519,7 +550,7 @@ impl Spans {
             messages: [
                 ExportTraceServiceRequest { resource_spans: spans }.encode_to_vec(),
                 Request { resources: logs }.encode_to_vec(),
-                Request { resources: metrics }.encode_to_vec(),
+                points,
             ],
         };
         (self.items, self.bytes) = (0, 0);

@@ -19,6 +19,7 @@ struct Pending {
     stream_class: u64,
     event_class: u64,
     time_ns: u64,
+    after_gap: bool,
 }
 
 /// What a stream's packets hold, and what is missing.
@@ -50,6 +51,14 @@ pub(crate) struct Stream {
     pending: Option<Pending>,
     last_discarded: Option<u64>,
     last_sequence: Option<u64>,
+    /// Events before the next one are missing.
+    gap: bool,
+    /// Events after the last one of this packet are missing.
+    gap_after_packet: bool,
+    /// When the packet ended, by its context.
+    packet_end_ns: Option<u64>,
+    /// Whose events the packet holds.
+    processor: Option<u64>,
     done: bool,
 }
 
@@ -57,6 +66,8 @@ pub(crate) struct Stream {
 pub(crate) struct Decoded<'a> {
     pub(crate) class: &'a EventClass,
     pub(crate) time_ns: u64,
+    pub(crate) processor: Option<u64>,
+    pub(crate) after_gap: bool,
     pub(crate) parts: [Vec<(&'a str, Value<'a>)>; 3],
 }
 
@@ -82,6 +93,10 @@ impl Stream {
             pending: None,
             last_discarded: None,
             last_sequence: None,
+            gap: false,
+            gap_after_packet: false,
+            packet_end_ns: None,
+            processor: None,
             done: false,
         })
     }
@@ -129,14 +144,16 @@ impl Stream {
                 // Events without any bit would come for ever.
                 self.at = if at > self.event_at { at } else { self.content };
                 self.clock = clock;
-                Some(Decoded { class, time_ns: pending.time_ns, parts })
+                let Pending { time_ns, after_gap, .. } = pending;
+                Some(Decoded { class, time_ns, processor: self.processor, after_gap, parts })
             }
             Err(stop) => {
                 let problem = format!("event {:?}: {}", class.name, stop.text());
-                self.at = self.content;
                 if self.problem.is_none() {
                     self.problem = Some(self.placed(&problem));
                 }
+                self.at = self.content;
+                self.gap = true;
                 None
             }
         }
@@ -153,6 +170,7 @@ impl Stream {
             self.problem = Some(self.placed(problem));
         }
         self.at = self.content;
+        self.gap = true;
     }
 
     /// The rest of the file is left out.
@@ -160,9 +178,31 @@ impl Stream {
         self.done = true;
         self.content = 0;
         self.at = 0;
+        self.gap |= self.gap_after_packet || !problem.is_empty();
         if self.problem.is_none() && !problem.is_empty() {
             self.problem = Some(problem);
         }
+    }
+
+    /// Whether events are missing between the last one that was given and the next one, or the end.
+    pub(crate) fn is_in_gap(&self) -> bool {
+        self.pending.map_or(self.done && self.gap, |pending| pending.after_gap)
+    }
+
+    /// Until when it is known that no further event came, after the last one was given; 0 if the
+    /// packet does not tell.
+    pub(crate) fn end_ns(&self) -> Option<u64> {
+        if self.is_in_gap() { None } else { Some(self.packet_end_ns.unwrap_or(0)) }
+    }
+
+    /// Whose events the last packet holds.
+    pub(crate) const fn processor(&self) -> Option<u64> {
+        self.processor
+    }
+
+    /// Whether it holds what a kernel's scheduler does.
+    pub(crate) fn has_switches(&self, metadata: &Metadata) -> bool {
+        metadata.streams.get(&self.stream_class).is_some_and(|stream| stream.has_switches)
     }
 
     fn read(&mut self, bytes: u64) -> Result<(), String> {
@@ -202,15 +242,23 @@ impl Stream {
         }
         self.read(bytes.min(left))?;
         self.offset += bytes.min(left);
-        if bytes > left && self.problem.is_none() {
-            self.problem = Some(format!(
-                "the packet at byte {offset} is cut: {left} of {bytes} bytes are there"
-            ));
+        // Before this packet, what the packet before lost is missing.
+        self.gap |= std::mem::take(&mut self.gap_after_packet);
+        if bytes > left {
+            self.gap_after_packet = true;
+            self.problem.get_or_insert_with(|| {
+                format!("the packet at byte {offset} is cut: {left} of {bytes} bytes are there")
+            });
         }
         self.at = at;
         self.content = content.min(left * 8);
         self.clock = clock;
         self.stream_class = stream_class;
+        self.processor = roles.get(role::PROCESSOR);
+        let stream = metadata.streams.get(&stream_class);
+        let clock = stream.and_then(|stream| metadata.clock_of(stream));
+        let end = roles.get(role::END_TIME);
+        self.packet_end_ns = end.zip(clock).map(|(end, clock)| clock.unix_ns(end));
         self.count(&roles);
         Ok(())
     }
@@ -220,6 +268,12 @@ impl Stream {
             // Counted since the start of the stream; a smaller number is a new start.
             let before = self.last_discarded.unwrap_or(0).min(discarded);
             self.counts.discarded = self.counts.discarded.saturating_add(discarded - before);
+            if discarded > before {
+                // The number is of the packet's end, and an event is lost where none fits: before
+                // the packet's first event, or after its last.
+                self.gap = true;
+                self.gap_after_packet = true;
+            }
             self.last_discarded = Some(discarded);
         }
         if let Some(sequence) = roles.get(role::SEQUENCE) {
@@ -227,6 +281,7 @@ impl Stream {
                 && sequence > last
             {
                 let lost = sequence - last - 1;
+                self.gap |= lost > 0;
                 self.counts.packets_lost = self.counts.packets_lost.saturating_add(lost);
             }
             self.last_sequence = Some(sequence);
@@ -290,7 +345,8 @@ impl Stream {
         self.event_at = self.at;
         self.at = decoder.at;
         self.clock = decoder.clock;
-        self.pending = Some(Pending { stream_class: class, event_class, time_ns });
+        let after_gap = std::mem::take(&mut self.gap);
+        self.pending = Some(Pending { stream_class: class, event_class, time_ns, after_gap });
         Ok(())
     }
 }

@@ -23,6 +23,14 @@ pub struct Event<'a> {
     pub time_ns: u64,
     /// Which of the trace's streams it is in.
     pub stream: usize,
+    /// The processor on which it happened, if its packet says so.
+    pub processor: Option<u64>,
+    /// Whether events between it and the one before it in its stream are missing.
+    pub after_gap: bool,
+    /// Whether its stream holds what a kernel's scheduler does.
+    pub(crate) has_switches: bool,
+    /// Whether, at this time, events of a scheduler are missing in any stream.
+    pub(crate) is_in_gap: bool,
     /// Fields of its stream's context.
     pub common: Vec<(&'a str, Value<'a>)>,
     /// Fields of its own context.
@@ -137,11 +145,34 @@ impl Trace {
         let streams = self.streams.iter_mut().enumerate();
         let (_, index) =
             streams.filter_map(|(index, stream)| Some((stream.peek(metadata)?, index))).min()?;
-        Some(self.streams[index].next(metadata).map(|decoded| {
+        let is_in_gap =
+            self.streams.iter().any(|stream| stream.is_in_gap() && stream.has_switches(metadata));
+        let stream = &mut self.streams[index];
+        let has_switches = stream.has_switches(metadata);
+        Some(stream.next(metadata).map(|decoded| {
             let [common, context, fields] = decoded.parts;
-            let (class, time_ns) = (decoded.class, decoded.time_ns);
-            Event { class, time_ns, stream: index, common, context, fields }
+            Event {
+                class: decoded.class,
+                time_ns: decoded.time_ns,
+                stream: index,
+                processor: decoded.processor,
+                after_gap: decoded.after_gap,
+                has_switches,
+                is_in_gap,
+                common,
+                context,
+                fields,
+            }
         }))
+    }
+
+    /// Of each stream with a kernel's scheduler: its number, its processor, and until when nothing
+    /// is missing after its last event.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = (usize, Option<u64>, Option<u64>)> {
+        let streams = self.streams.iter().enumerate();
+        streams
+            .filter(|(_, stream)| stream.has_switches(&self.metadata))
+            .map(|(index, stream)| (index, stream.processor(), stream.end_ns()))
     }
 
     /// Bytes of all streams.

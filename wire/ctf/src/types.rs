@@ -20,7 +20,9 @@ pub(crate) mod role {
     pub(crate) const EVENT_CLASS: u16 = 1 << 8;
     /// Replaces the low bits of the stream's clock.
     pub(crate) const CLOCK: u16 = 1 << 9;
-    pub(crate) const COUNT: usize = 10;
+    /// The processor whose events a packet holds.
+    pub(crate) const PROCESSOR: u16 = 1 << 10;
+    pub(crate) const COUNT: usize = 11;
 }
 
 /// The order of a number's bytes.

@@ -6,6 +6,7 @@ mod clock;
 mod detached;
 mod filter;
 mod following;
+pub mod host;
 pub mod otlp;
 mod process;
 mod recording;

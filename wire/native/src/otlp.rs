@@ -8,6 +8,8 @@ const KEY_TRACESTATE: u16 = 65_535;
 const KEY_MESSAGE: u16 = 65_534;
 const KEY_BODY: u16 = 65_533;
 const CUT: u8 = 0x80;
+/// Smaller values are counted as zeros in the library's histograms: 2^-29.
+const HISTOGRAM_ZERO: f64 = 1.0 / 536_870_912.0;
 
 fn varint(to: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -303,6 +305,7 @@ fn one_metric(to: &mut Vec<u8>, process: &Process, point: &MetricPoint) {
                     });
                     fixed64(to, 12, get(2));
                     fixed64(to, 13, get(3));
+                    fixed64(to, 14, HISTOGRAM_ZERO.to_bits());
                 });
                 number(to, 2, 2);
             }),
@@ -370,6 +373,27 @@ pub struct NumberMetric {
     pub kind: NumberKind,
     /// Its numbers.
     pub points: Vec<NumberPoint>,
+}
+
+impl NumberMetric {
+    /// A metric of these numbers.
+    pub const fn new(of: MetricKind, points: Vec<NumberPoint>) -> Self {
+        let MetricKind { name, unit, description, kind } = of;
+        Self { name, unit, description, kind, points }
+    }
+}
+
+/// A metric without its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricKind {
+    /// Its name.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What it counts.
+    pub description: &'static str,
+    /// What its numbers mean.
+    pub kind: NumberKind,
 }
 
 /// The value of a resource's attribute.

@@ -1,7 +1,10 @@
 //! What the C library records, read back: a whole recording, programs killed with -9, and files that
 //! were cut or overwritten with anything.
 
+mod otlp_metrics;
+
 use std::collections::HashSet;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -11,7 +14,8 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
-use spanwise_native::{Counts, Following, Recording, Rule, otlp, rules, set_rules};
+use spanwise_native::otlp::{Number, NumberMetric, NumberPoint, ResourceValue};
+use spanwise_native::{Counts, Following, Recording, Rule, host, otlp, rules, set_rules};
 
 /// The library's own test program, which also writes recordings.
 fn program() -> &'static Path {
@@ -142,6 +146,130 @@ fn logs_and_metrics_are_read() {
     assert_eq!((f64::from_bits(histogram[2]), f64::from_bits(histogram[3])), (4.0, 5.0));
     // 4 is the upper bound of bucket 15 of scale 3; 5 is in (2^(18/8), 2^(19/8)].
     assert_eq!(&histogram[4..], [0, 15, 1, 0, 0, 1]);
+}
+
+#[test]
+fn times_are_those_of_the_wall_clock_to_the_microsecond() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let output = Command::new(program()).arg("clocks").arg(dir.path()).output().expect("it runs");
+    assert!(output.status.success());
+    let said = String::from_utf8(output.stdout).expect("text");
+    let (mut spans, ..) = spans(dir.path());
+    spans.sort_by_key(|span| span.start_time_unix_nano);
+    assert_eq!((spans.len(), said.lines().count()), (60, 60));
+    for (index, (line, span)) in said.lines().zip(&spans).enumerate() {
+        let (before, after) = line.split_once(' ').expect("two times");
+        let [before, after]: [u64; 2] = [before, after].map(|time| time.parse().expect("a time"));
+        let start = span.start_time_unix_nano;
+        assert!(start + 1000 >= before, "{index}: {} ns too early", before - start);
+        assert!(start <= after + 1000, "{index}: {} ns too late", start - after);
+    }
+}
+
+/// The bucket of scale 3 of a value, by bounds that are computed as powers.
+fn bucket(value: f64) -> i32 {
+    let bound = |index: i32| (f64::from(index) / 8.0).exp2();
+    (-240..=272).find(|index| bound(*index) < value && value <= bound(index + 1)).expect("a bucket")
+}
+
+#[test]
+fn a_histogram_is_what_its_receiver_would_compute() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // From 2^-28 to 2^33, evenly by their logarithm; and bounds themselves, and zeros.
+    let mut state = 7_u64;
+    let mut values: Vec<f64> = (0..5000)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            ((state >> 11) as f64 / (1_u64 << 53) as f64).mul_add(61.0, -28.0).exp2()
+        })
+        .collect();
+    values.extend((-28..=33).map(|power| f64::from(power).exp2()));
+    values.extend([0.75, 1.5, 3.0, 1e-3, 123_456.0]);
+    let zeros = [0.0, 1e-12, 1e-9];
+    let mut input = String::new();
+    for value in values.iter().chain(&zeros) {
+        input += &format!("{value:e}\n");
+    }
+    // No values of a histogram, so they are not counted.
+    input += "-1\nnan\ninf\n";
+    let mut child = Command::new(program())
+        .arg("observe")
+        .arg(dir.path())
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(input.as_bytes()).expect("written");
+    drop(stdin);
+    assert!(child.wait().expect("its state").success());
+
+    let mut recording = Recording::open(&[dir.path().to_owned()]).expect("a directory");
+    let mut last = None;
+    while let Some(piece) = recording.next_piece() {
+        let process = &recording.processes[piece.process];
+        let mut bytes = Vec::new();
+        otlp::metrics(process, &piece.metrics, &mut bytes);
+        let request = otlp_metrics::ExportMetricsServiceRequest::decode(&bytes[..]).expect("OTLP");
+        for (resource, metric) in request.metrics() {
+            assert_eq!(resource["service.name"], "library");
+            assert_eq!((metric.name.as_str(), metric.unit.as_str()), ("latency", "ms"));
+            last = metric.exponential_histogram.clone();
+        }
+    }
+    let histogram = last.expect("a histogram");
+    assert_eq!(histogram.aggregation_temporality, 2, "since the start");
+    let [point] = &histogram.data_points[..] else { panic!("{histogram:?}") };
+    assert!(point.start_time_unix_nano < point.time_unix_nano);
+    assert_eq!((point.scale, point.negative.clone()), (3, None));
+    assert_eq!(point.count, (values.len() + zeros.len()) as u64);
+    assert_eq!(point.zero_count, zeros.len() as u64);
+    assert!(zeros.iter().all(|zero| *zero < point.zero_threshold));
+    assert!(values.iter().all(|value| *value >= point.zero_threshold));
+    // Added in the same order, so to the last bit.
+    let sum = values.iter().chain(&zeros).fold(0.0, |sum, value| sum + value);
+    assert_eq!(point.sum, Some(sum));
+    let largest = values.iter().copied().fold(0.0, f64::max);
+    assert_eq!((point.min, point.max), (Some(0.0), Some(largest)));
+    let positive = point.positive.as_ref().expect("buckets");
+    let mut expected = vec![0_u64; positive.bucket_counts.len()];
+    for value in &values {
+        let index = usize::try_from(bucket(*value) - positive.offset).expect("not below the first");
+        expected[index] += 1;
+    }
+    assert_eq!(positive.bucket_counts, expected);
+    assert!(expected[0] > 0 && expected[expected.len() - 1] > 0, "no more buckets than needed");
+}
+
+#[test]
+fn buckets_with_bounds_are_what_their_receiver_reads() {
+    let point = NumberPoint {
+        attributes: vec![("key", "value".to_owned())],
+        start_ns: 5,
+        value: Number::Buckets {
+            bounds: host::wait_bounds_seconds().collect(),
+            counts: (0..host::WAIT_BUCKETS as u64).collect(),
+            sum: 1.25,
+        },
+    };
+    let metric = NumberMetric::new(host::PROCESS_RUN_QUEUE_LATENCY, vec![point]);
+    let mut bytes = Vec::new();
+    otlp::numbers(&[("process.pid", ResourceValue::Integer(7))], &[metric], 9, &mut bytes);
+    let request = otlp_metrics::ExportMetricsServiceRequest::decode(&bytes[..]).expect("OTLP");
+    let found: Vec<_> = request.metrics().collect();
+    let [(resource, metric)] = &found[..] else { panic!("{request:?}") };
+    assert_eq!(resource["process.pid"], "7");
+    assert_eq!(metric.name, "spanwise.process.run_queue.latency");
+    let histogram = metric.histogram.as_ref().expect("a histogram");
+    let [point] = &histogram.data_points[..] else { panic!("{histogram:?}") };
+    assert_eq!(otlp_metrics::attributes(&point.attributes)["key"], "value");
+    assert_eq!((point.start_time_unix_nano, point.time_unix_nano), (5, 9));
+    assert_eq!((point.count, point.sum), (300, Some(1.25)), "0 + 1 + … + 24");
+    assert_eq!(point.bucket_counts, (0..25).collect::<Vec<u64>>());
+    assert_eq!(point.explicit_bounds.len(), 24);
+    for (index, bound) in point.explicit_bounds.iter().enumerate() {
+        let microseconds = bound * 1e6;
+        assert!((microseconds / f64::from(1 << index) - 1.0).abs() < 1e-12, "{index}: {bound}");
+    }
 }
 
 #[test]

@@ -541,6 +541,7 @@ impl Parser<'_> {
                         ("content_size", role::CONTENT_SIZE),
                         ("packet_seq_num", role::SEQUENCE),
                         ("events_discarded", role::DISCARDED),
+                        ("cpu_id", role::PROCESSOR),
                     ] {
                         value.give_role(name, role);
                     }
