@@ -239,7 +239,8 @@ bench-query: build ## Answer times of the query APIs of other tools, with 10 mil
 	set -o pipefail; target/release/spanwise-bench-store --spanwise $(BINARY) --dialects $(BENCH_QUERY) | tee $(QUERY_RESULTS).txt
 	set -o pipefail; target/release/spanwise-bench-store --red | tee -a $(QUERY_RESULTS).txt
 
-bench-web: build ## How fast the UI opens and scrolls in headless Chromium
+bench-web: build ## How fast the UI opens, scrolls and searches in headless Chromium
+	$(CARGO) build --release --locked -p spanwise-bench-load
 	python3 bench/web/bench.py --spanwise $(BINARY)
 
 bench-browse: build ## Memory of a server that takes few spans, after an hour of somebody's browsing (in six minutes)

@@ -603,6 +603,8 @@ export interface GraphEdge {
   error_share: number;
   /** Calls that failed. */
   errors: number;
+  /** What kernels saw of the connections; missing if no kernel saw any of them. */
+  network?: EdgeNetwork;
   /** The median duration. */
   p50_nano: Nano;
   /** The 95th percentile of durations. */
@@ -617,6 +619,34 @@ export interface GraphEdge {
   requests_per_second: number;
   /** The called node. */
   server: string;
+}
+
+/** What kernels saw of the connections of calls. */
+export interface EdgeNetwork {
+  calls: number;
+  connect_p95_nano?: Nano;
+  connects: number;
+  examples?: ResentCall[];
+  resent_calls: number;
+  retransmits: number;
+  rtt_p50_nano?: Nano;
+  steps?: NetworkStep[];
+}
+
+export interface NetworkStep {
+  calls: number;
+  connect_p95_nano?: Nano;
+  resent_calls: number;
+  retransmits: number;
+  rtt_p50_nano?: Nano;
+  start_unix_nano: Nano;
+}
+
+export interface ResentCall {
+  duration_nano: Nano;
+  retransmits: number;
+  span_id: string;
+  start_unix_nano: Nano;
 }
 
 /** Something that calls or is called. */
