@@ -111,7 +111,7 @@ const WALKS = {
     await picture();
     const worst = await card.locator("tr[data-other]").first().getAttribute("data-other");
     must(worst === service, `most is lost between storefront and ${worst}`);
-    await click("[data-testid=network] tr[data-other] .examples a");
+    await click("[data-testid=network] tr[data-other] .resent-calls a");
     await page.waitForSelector("[data-testid=details]");
     const { searchParams } = new URL(page.url());
     await click("[data-testid=view-hops]");

@@ -42,7 +42,7 @@ export function Network({ service, range }: { service: string; range: PageRange 
       ) : (
         <>
           <p className="quiet">
-            What is lost on the way is sent again, mostly after 200 ms: the call is slow, and the
+            What is lost on the way is sent again, often after 200 ms: the call is slow, and the
             called service knows nothing of it.
           </p>
           <div className="scroll-x" tabIndex={0} role="group" aria-label="Table of connections">
@@ -130,7 +130,7 @@ function Row({ peer, range }: { peer: Peer; range: PageRange }) {
             {measuredText(seen.connect_p95_nano)}
           </td>
           <td className="number">{measuredText(seen.rtt_p50_nano)}</td>
-          <td className="examples">
+          <td className="resent-calls">
             {peer.examples.length === 0 && <span className="quiet">–</span>}
             {peer.examples.slice(0, 3).map((call) => (
               <Link
