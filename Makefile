@@ -169,6 +169,7 @@ browser: build ## The UI in headless Chromium against the running shop
 	python3 tests/e2e/browser.py --spanwise $(BINARY)
 
 walkthroughs: build ## Breaks the shop, finds each cause in the UI, and makes the pictures of docs/walkthroughs (root)
+	@SPANWISE_SETUP=faults scripts/setup.sh
 	python3 demo/shop.py install
 	python3 tests/e2e/walkthroughs.py --spanwise $(BINARY)
 
