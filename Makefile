@@ -172,6 +172,7 @@ browser: build ## The UI in headless Chromium against the running shop
 	python3 tests/e2e/browser.py --spanwise $(BINARY)
 
 walkthroughs: build ## Breaks the shop, finds each cause in the UI, and makes the pictures of docs/walkthroughs (root)
+	@SPANWISE_SETUP=faults scripts/setup.sh
 	python3 demo/shop.py install
 	python3 tests/e2e/walkthroughs.py --spanwise $(BINARY)
 
@@ -242,7 +243,8 @@ bench-query: build ## Answer times of the query APIs of other tools, with 10 mil
 	set -o pipefail; target/release/spanwise-bench-store --spanwise $(BINARY) --dialects $(BENCH_QUERY) | tee $(QUERY_RESULTS).txt
 	set -o pipefail; target/release/spanwise-bench-store --red | tee -a $(QUERY_RESULTS).txt
 
-bench-web: build ## How fast the UI opens and scrolls in headless Chromium
+bench-web: build ## How fast the UI opens, scrolls and searches in headless Chromium
+	$(CARGO) build --release --locked -p spanwise-bench-load
 	python3 bench/web/bench.py --spanwise $(BINARY)
 
 bench-browse: build ## Memory of a server that takes few spans, after an hour of somebody's browsing (in six minutes)

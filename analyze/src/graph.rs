@@ -6,6 +6,7 @@ use ahash::{AHashMap, AHashSet};
 use spanwise_model::{Capture, Evidence, Kind, ServiceKind, SpanId, System};
 
 use crate::names::{Name, Names};
+use crate::network::{CallNetwork, EdgeNetwork, NetworkTally, Steps};
 use crate::quantile::quantile;
 
 /// The parts of a span that the graph needs.
@@ -33,6 +34,8 @@ pub struct Call {
     pub confidence: Option<f32>,
     /// `server_address` and `server_port`, if known.
     pub server: Option<Address>,
+    /// What a kernel saw of its connection; `None` if none did.
+    pub network: Option<CallNetwork>,
 }
 
 /// An address and a port.
@@ -76,6 +79,17 @@ pub struct GraphEdge {
     pub figures: Figures,
     /// Share of calls whose link to the other side is certain.
     pub certain_share: f64,
+    /// What kernels saw of the connections; `None` if none saw any.
+    pub network: Option<EdgeNetwork>,
+}
+
+/// A service whose calls are asked for in steps of time.
+#[derive(Debug, Clone, Copy)]
+pub struct Around<'a> {
+    /// The node's name.
+    pub service: &'a str,
+    /// The steps; `None` for figures of the whole time alone.
+    pub steps: Option<Steps>,
 }
 
 /// Rate, errors and durations.
@@ -98,6 +112,7 @@ struct Tally {
     durations: Vec<i64>,
     errors: u64,
     certain: u64,
+    network: NetworkTally,
 }
 
 impl Tally {
@@ -370,7 +385,26 @@ fn remove_repeated(calls: &mut Vec<Call>) -> bool {
 impl Graph {
     /// The graph of these spans. Each call counts once, even if an SDK and the kernel both reported
     /// it, or it was reported twice.
-    pub fn of(mut calls: Vec<Call>, names: &Names) -> Self {
+    pub fn of(calls: Vec<Call>, names: &Names) -> Self {
+        Self::counted(calls, names, None)
+    }
+
+    /// Of the graph of these spans, a node, the edges from and to it, and the nodes at their ends.
+    pub fn around(calls: Vec<Call>, names: &Names, around: Around<'_>) -> Self {
+        let mut graph = Self::counted(calls, names, Some(around));
+        let Around { service, .. } = around;
+        graph.edges.retain(|edge| edge.client == service || edge.server == service);
+        let near: AHashSet<&str> = (graph.edges.iter())
+            .flat_map(|edge| [edge.client.as_str(), edge.server.as_str()])
+            .chain([service])
+            .collect();
+        graph.nodes.retain(|node| near.contains(node.name.as_str()));
+        graph
+    }
+
+    fn counted(mut calls: Vec<Call>, names: &Names, around: Option<Around<'_>>) -> Self {
+        // Only what is answered is counted in steps.
+        let mut answered: AHashMap<Node, bool> = AHashMap::new();
         let all = Calls::of(&mut calls, names);
         let mut nodes: AHashMap<Node, Served> = AHashMap::new();
         let mut edges: AHashMap<(Node, Node, Option<Name>), Tally> = AHashMap::new();
@@ -397,7 +431,18 @@ impl Graph {
                     other.protocols.extend(call.protocol);
                 }
                 let edge = (hop.from, hop.to, call.protocol);
-                edges.entry(edge).or_default().count(call, hop.is_certain);
+                let tally = edges.entry(edge).or_default();
+                tally.count(call, hop.is_certain);
+                let seen = CallNetwork::of(call.network, hop.callee.and_then(|it| it.network));
+                let Some(seen) = seen else { continue };
+                let steps = around.and_then(|Around { service, steps }| {
+                    let mut is_asked = |node| {
+                        *answered.entry(node).or_insert_with(|| name_of(node, names) == service)
+                    };
+                    steps.filter(|_| is_asked(hop.from) || is_asked(hop.to))
+                });
+                let Call { span_id, start_unix_nano, duration_nano, .. } = *call;
+                tally.network.count(span_id, start_unix_nano, duration_nano, seen, steps);
             }
         }
         Self { nodes: named_nodes(nodes, names), edges: named_edges(edges, names) }
@@ -463,6 +508,7 @@ fn named_edges(
             protocol: protocol.map(|name| names.text(name).to_owned()).unwrap_or_default(),
             certain_share: tally.certain as f64 / tally.durations.len().max(1) as f64,
             figures: tally.figures(),
+            network: tally.network.network(),
         })
         .collect();
     let by = |edge: &GraphEdge| (edge.client.clone(), edge.server.clone(), edge.protocol.clone());
@@ -473,6 +519,7 @@ fn named_edges(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::NetworkFigures;
     use spanwise_model::protocol;
 
     struct Made {
@@ -505,6 +552,7 @@ mod tests {
                 duration_nano: 10,
                 confidence: Some(1.0),
                 server: Some((self.names.name("10.0.0.1"), Some(80))),
+                network: None,
             };
             self.calls.push(call);
             self.calls.last_mut().expect("just pushed")
@@ -577,6 +625,61 @@ mod tests {
             ("postgresql 10.0.0.1:80", ServiceKind::Database)
         );
         assert_eq!((node.figures.errors, graph.edges[0].certain_share), (1, 0.0));
+    }
+
+    #[test]
+    fn an_edge_has_the_network_that_kernels_saw_at_both_ends() {
+        let seen = |retransmits, connect_nano, rtt_nano| {
+            Some(CallNetwork { retransmits, connect_nano, rtt_nano })
+        };
+        let made = || {
+            let mut made = Made::new();
+            for (id, start, request, answer) in [
+                (1, 0, seen(0, Some(40), Some(7)), seen(0, None, Some(6))),
+                (2, 10, seen(2, None, Some(9)), seen(1, None, None)),
+                (3, 20, None, seen(1, None, Some(8))),
+                // An SDK's call, of which nothing is known.
+                (4, 20, None, None),
+            ] {
+                let capture = [Capture::ClientProcess, Capture::App][usize::from(id == 4)];
+                let call = made.call(id, None, "a", capture, Kind::Client);
+                (call.start_unix_nano, call.network) = (start, request);
+                let capture = [Capture::ServerProcess, Capture::App][usize::from(id == 4)];
+                let call = made.call(10 + id, Some(id), "b", capture, Kind::Server);
+                (call.start_unix_nano, call.network) = (start, answer);
+            }
+            made.call(5, Some(11), "b", Capture::App, Kind::Client);
+            made.by(protocol::POSTGRESQL);
+            made
+        };
+        let graph = made().graph();
+        assert_eq!(edges(&graph), [("a", "b", 4), ("b", "postgresql 10.0.0.1:80", 1)]);
+        assert_eq!(graph.edges[1].network, None, "no kernel saw it");
+        let network = graph.edges[0].network.clone().expect("kernels saw it");
+        let whole = NetworkFigures {
+            calls: 3,
+            resent_calls: 2,
+            retransmits: 4,
+            connects: 1,
+            connect_p95_nano: Some(40),
+            rtt_p50_nano: Some(8),
+        };
+        assert_eq!(network, EdgeNetwork { figures: whole, ..EdgeNetwork::default() });
+
+        let Made { names, calls } = made();
+        let steps = Some(Steps { from_unix_nano: 0, to_unix_nano: 30, count: 3 });
+        let graph = Graph::around(calls, &names, Around { service: "a", steps });
+        assert_eq!(edges(&graph), [("a", "b", 4)]);
+        assert_eq!(graph.nodes.len(), 2);
+        let network = graph.edges[0].network.clone().expect("kernels saw it");
+        assert_eq!(network.figures, whole);
+        let counts: Vec<_> =
+            network.steps.iter().map(|step| (step.calls, step.resent_calls)).collect();
+        assert_eq!(counts, [(1, 0), (1, 1), (1, 1)]);
+        assert_eq!(network.steps[1].connect_p95_nano, None, "none was opened");
+        let slowest: Vec<_> =
+            network.examples.iter().map(|call| (call.span_id.as_u64(), call.retransmits)).collect();
+        assert_eq!(slowest, [(2, 3), (3, 1)]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod graph;
 mod labels;
 pub mod logical;
 mod names;
+mod network;
 mod quantile;
 pub mod red;
 pub mod rollup;
@@ -19,8 +20,9 @@ pub use chains::{
     Path, PathFigures, PathId, PathMap, Peak, Peaks, Relation, Shape, ShapeId, Sketch, Sources,
     Strength, Verdict, calls, capacity,
 };
-pub use graph::{Address, Call, Figures, Graph, GraphEdge, GraphNode};
+pub use graph::{Address, Around, Call, Figures, Graph, GraphEdge, GraphNode};
 pub use labels::Labels;
 pub use names::{Name, Names};
+pub use network::{CallNetwork, EdgeNetwork, NetworkFigures, ResentCall, Steps};
 pub use quantile::quantile;
 pub use summary::{ErrorSide, ErrorSummary, RootSummary, ServiceShare, TraceSummary};

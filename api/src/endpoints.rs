@@ -316,7 +316,25 @@ pub const ATTRIBUTE_VALUES: Endpoint = get(
 );
 
 /// `GET /graph`
-pub const GRAPH: Endpoint = get("/graph", "The service graph", &[START, END], "Graph");
+pub const GRAPH: Endpoint = get(
+    "/graph",
+    "The service graph",
+    &[
+        parameter("service", "Only this service, and who calls it or is called by it.", "cart"),
+        taking(
+            Takes::Count(1000),
+            parameter(
+                "steps",
+                "With `service`: divides the range into so many steps, and says of each what \
+                 kernels saw of the network.",
+                "60",
+            ),
+        ),
+        START,
+        END,
+    ],
+    "Graph",
+);
 
 /// `GET /chains`
 pub const CHAINS: Endpoint = get(

@@ -31,6 +31,9 @@ pub struct GraphEdge {
     pub error_share: f64,
     /// Calls that failed.
     pub errors: u64,
+    /// What kernels saw of the connections; missing if no kernel saw any of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<EdgeNetwork>,
     /// The median duration.
     pub p50_nano: Nano,
     /// The 95th percentile of durations.
@@ -45,6 +48,66 @@ pub struct GraphEdge {
     pub requests_per_second: f64,
     /// The called node.
     pub server: String,
+}
+
+/// What kernels saw of the connections of calls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct EdgeNetwork {
+    /// Calls whose connections a kernel saw. Of others nothing is known.
+    pub calls: u64,
+    /// The 95th percentile of the time that it took to open a connection, if any was opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_p95_nano: Option<Nano>,
+    /// Calls that opened their connections.
+    pub connects: u64,
+    /// The slowest calls of which something was sent again. Only with `service` and `steps`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub examples: Vec<ResentCall>,
+    /// Calls of which at least one segment was sent again, by either side.
+    pub resent_calls: u64,
+    /// Segments that were sent again.
+    pub retransmits: u64,
+    /// The median of the connections' smoothed round trips.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_p50_nano: Option<Nano>,
+    /// The same over time. Only with `service` and `steps`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<NetworkStep>,
+}
+
+/// What kernels saw of the connections of the calls that started in a step of time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct NetworkStep {
+    /// Calls whose connections a kernel saw.
+    pub calls: u64,
+    /// The 95th percentile of the time that it took to open a connection, if any was opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_p95_nano: Option<Nano>,
+    /// Calls of which at least one segment was sent again.
+    pub resent_calls: u64,
+    /// Segments that were sent again.
+    pub retransmits: u64,
+    /// The median of the connections' smoothed round trips.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_p50_nano: Option<Nano>,
+    /// When the step begins.
+    pub start_unix_nano: Nano,
+}
+
+/// A call of which something was sent again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ResentCall {
+    /// How long it took.
+    pub duration_nano: Nano,
+    /// Segments that were sent again.
+    pub retransmits: u32,
+    /// The calling span. `GET /traces/{id}` takes it, too.
+    pub span_id: String,
+    /// When it started.
+    pub start_unix_nano: Nano,
 }
 
 /// Something that calls or is called.

@@ -46,7 +46,7 @@ pub use chains::{
     Sources,
 };
 pub use deletion::Deletion;
-pub use graph::{Graph, GraphEdge, GraphNode, NodeKind};
+pub use graph::{EdgeNetwork, Graph, GraphEdge, GraphNode, NetworkStep, NodeKind, ResentCall};
 pub use journey::{
     Journey, JourneyEvidence, JourneyGap, JourneyHandOff, JourneyStep, JourneyTrace,
 };

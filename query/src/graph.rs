@@ -1,8 +1,8 @@
 //! The service graph.
 
 use arrow::array::{Array, AsArray, RecordBatch, StringArray};
-use arrow::datatypes::{Float32Type, Int32Type, Int64Type, UInt16Type};
-use spanwise_analyze::{Call, Graph, Names};
+use arrow::datatypes::{Float32Type, Int32Type, Int64Type, UInt16Type, UInt32Type};
+use spanwise_analyze::{Around, Call, CallNetwork, Graph, Names, Steps};
 use spanwise_model::schema::column;
 use spanwise_model::{Capture, Kind, SpanId, Status};
 use spanwise_store::{Order, Predicate, Query, TimeRange};
@@ -24,6 +24,9 @@ const COLUMNS: &[&str] = &[
     column::SERVER_ADDRESS,
     column::SERVER_PORT,
     column::START_UNIX_NANO,
+    column::RETRANSMITS,
+    column::CONNECT_NANO,
+    column::RTT_NANO,
 ];
 
 /// The service graph over a range of time.
@@ -33,6 +36,8 @@ pub struct GraphAnswer {
     pub graph: Graph,
     /// The length of time that rates are computed over.
     pub window_seconds: f64,
+    /// The steps in which the network of calls was counted, if they were asked for.
+    pub steps: Option<Steps>,
     /// What limits the answer.
     pub warnings: Vec<String>,
 }
@@ -43,6 +48,30 @@ impl Queries {
     /// # Errors
     /// Where the store cannot answer.
     pub async fn graph(&self, time: TimeRange) -> Result<GraphAnswer, QueryError> {
+        self.graph_of(time, None).await
+    }
+
+    /// The part of the service graph that is of one service. Where `steps` is not 0, the network
+    /// of its calls is counted in so many steps.
+    ///
+    /// # Errors
+    /// Where the store cannot answer.
+    pub async fn graph_around(
+        &self,
+        time: TimeRange,
+        service: String,
+        steps: usize,
+    ) -> Result<GraphAnswer, QueryError> {
+        let TimeRange { from_unix_nano, to_unix_nano } = time;
+        let steps = (steps > 0).then_some(Steps { from_unix_nano, to_unix_nano, count: steps });
+        self.graph_of(time, Some((service, steps))).await
+    }
+
+    async fn graph_of(
+        &self,
+        time: TimeRange,
+        around: Option<(String, Option<Steps>)>,
+    ) -> Result<GraphAnswer, QueryError> {
         let query = Query {
             predicate: Predicate { assembled: true, ..Predicate::default() },
             time,
@@ -53,12 +82,17 @@ impl Queries {
         };
         let batches = self.store.find(&query).await?;
         // Half a million spans would delay every other request on this thread.
-        on_blocking_thread("making the graph", move || GraphAnswer::of(&batches, time)).await
+        on_blocking_thread("making the graph", move || GraphAnswer::of(&batches, time, around))
+            .await
     }
 }
 
 impl GraphAnswer {
-    fn of(batches: &[RecordBatch], time: TimeRange) -> Self {
+    fn of(
+        batches: &[RecordBatch],
+        time: TimeRange,
+        around: Option<(String, Option<Steps>)>,
+    ) -> Self {
         let mut calls = Vec::new();
         let mut names = Names::default();
         let mut seconds = Seconds::default();
@@ -74,7 +108,14 @@ impl GraphAnswer {
                  choose a shorter time for all of them"
             ));
         }
-        Self { graph: Graph::of(calls, &names), window_seconds, warnings }
+        let steps = around.as_ref().and_then(|(_, steps)| *steps);
+        let graph = match &around {
+            Some((service, steps)) => {
+                Graph::around(calls, &names, Around { service, steps: *steps })
+            }
+            None => Graph::of(calls, &names),
+        };
+        Self { graph, window_seconds, steps, warnings }
     }
 }
 
@@ -117,6 +158,10 @@ fn read(batch: &RecordBatch, calls: &mut Vec<Call>, names: &mut Names, seconds: 
         let confidences =
             batch.column_by_name(column::CONFIDENCE)?.as_primitive_opt::<Float32Type>()?;
         let ports = batch.column_by_name(column::SERVER_PORT)?.as_primitive_opt::<UInt16Type>()?;
+        let retransmits =
+            batch.column_by_name(column::RETRANSMITS)?.as_primitive_opt::<UInt32Type>()?;
+        let nanos = |name| batch.column_by_name(name)?.as_primitive_opt::<Int64Type>();
+        let (connects, round_trips) = (nanos(column::CONNECT_NANO)?, nanos(column::RTT_NANO)?);
         let service = words(batch, column::SERVICE, |text| names.name(text))?;
         let protocol = words(batch, column::PROTOCOL, |text| names.name(text))?;
         let address = words(batch, column::SERVER_ADDRESS, |text| names.name(text))?;
@@ -146,6 +191,11 @@ fn read(batch: &RecordBatch, calls: &mut Vec<Call>, names: &mut Names, seconds: 
                 confidence: confidences.is_valid(row).then(|| confidences.value(row)),
                 server: address(row)
                     .map(|address| (address, ports.is_valid(row).then(|| ports.value(row)))),
+                network: retransmits.is_valid(row).then(|| CallNetwork {
+                    retransmits: retransmits.value(row),
+                    connect_nano: connects.is_valid(row).then(|| connects.value(row)),
+                    rtt_nano: round_trips.is_valid(row).then(|| round_trips.value(row)),
+                }),
             });
         }
         Some(())

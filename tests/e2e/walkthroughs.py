@@ -23,6 +23,7 @@ from manager import faults, layout  # noqa: E402
 CASES = {
     "slow-query": ("slow-query", "catalog"),
     "failing-dependency": ("failing-dependency", "ledger"),
+    "packet-loss": ("packet-loss", "catalog"),
     "lock-contention": ("lock-contention", "stock"),
     "retry-storm": ("retry-storm", "stock"),
     "n-plus-one": ("n-plus-one", "catalog"),

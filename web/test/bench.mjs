@@ -1,10 +1,10 @@
 /**
  * Measures the UI in headless Chromium without a GPU, and prints `figure` lines:
  *
- *   node test/bench.mjs BASE_URL [100k=TRACE_ID] [1m=TRACE_ID]
+ *   node test/bench.mjs BASE_URL [load] [100k=TRACE_ID] [1m=TRACE_ID] [map] [search]
  *
- * `make bench-web` starts a server with such traces. This script makes the map's graph.
- * Every figure is of one page that is opened afresh.
+ * `make bench-web` starts servers with such traces, and one with many to search in. This script
+ * makes the map's graph. Every figure but that of the search is of one page that is opened afresh.
  */
 import { must, start } from "./browser/harness.mjs";
 import { drag, openMap, quantile } from "./browser/map.mjs";
@@ -16,7 +16,9 @@ const MAP = { services: 34_000, calls: 250_000 };
 const PATIENCE_MS = 120_000;
 
 const [base = "http://127.0.0.1:7070", ...named] = process.argv.slice(2);
-const traces = Object.fromEntries(named.map((one) => one.split("=")));
+const traces = Object.fromEntries(
+  named.filter((one) => one.includes("=")).map((one) => one.split("=")),
+);
 const t = await start(base.replace(/\/$/, ""), "test-results");
 const { page } = t;
 page.setDefaultTimeout(PATIENCE_MS);
@@ -93,6 +95,63 @@ async function map() {
   console.log(`  drawing ${quantile(work, 0.5)} ms, p95 ${quantile(work, 0.95)} ms`);
 }
 
+/** Clicks on the search page, each as often as there are other things to choose. */
+const CLICKS = {
+  status: ["status-error", "status-ok", "status-any"],
+  order: ["sort-slowest", "sort-errors", "sort-largest"],
+};
+
+/**
+ * From a click until the page has asked the server and drawn the rows of the answer. The figure is
+ * of the slowest kind of click: the median of its clicks.
+ */
+async function search() {
+  await page.goto(`${t.base}/search`);
+  await page.waitForSelector("[data-testid=result]");
+  await t.searched();
+  const times = {};
+  const note = async (kind, click) => {
+    // Rows are as many before as after: the page says that it is loading.
+    await page.evaluate(() => {
+      const box = document.querySelector("main.search");
+      window.took_ = new Promise((done) => {
+        let from = null;
+        const pressed = () => (from = performance.now());
+        addEventListener("pointerdown", pressed, { once: true, capture: true });
+        let asked = false;
+        new MutationObserver((_, watch) => {
+          asked ||= box.dataset.loading === "true";
+          if (!asked || box.dataset.loading === "true") return;
+          watch.disconnect();
+          // With the next frame the rows are drawn.
+          requestAnimationFrame(() => setTimeout(() => done(performance.now() - from)));
+        }).observe(box, { attributeFilter: ["data-loading"] });
+      });
+    });
+    await click();
+    (times[kind] ??= []).push(await page.evaluate(() => window.took_));
+    must((await page.locator("[data-testid=result]").count()) > 0, `${kind}: no rows`);
+  };
+  for (const [kind, ids] of Object.entries(CLICKS)) {
+    for (const id of ids) await note(kind, () => page.click(`[data-testid=${id}]`));
+  }
+  await page.goto(`${t.base}/search`);
+  await t.searched();
+  const { services } = await t.api("services");
+  for (const { name } of services.slice(0, 3)) {
+    await page.click("[data-testid=service]");
+    await page.keyboard.type(name);
+    const option = page.locator(`[role=option][data-value="${name}"]`);
+    await option.waitFor();
+    await note("service", () => option.click());
+  }
+  const medians = Object.entries(times).map(([kind, all]) => {
+    console.log(`  ${kind}: ${all.map((one) => `${one.toFixed(0)} ms`).join(", ")}`);
+    return quantile(all, 0.5);
+  });
+  figure("search_interactive_s", seconds(Math.max(...medians)), "s");
+}
+
 const failed = [];
 /** A figure that cannot be taken says why, and the others are still taken. */
 async function part(name, body) {
@@ -103,7 +162,7 @@ async function part(name, body) {
     console.error(`no figure of ${name}: ${String(error.message ?? error).split("\n")[0]}`);
   }
 }
-await part("the first load", firstLoad);
+if (named.includes("load")) await part("the first load", firstLoad);
 for (const [name, id] of Object.entries(traces)) {
   await part(`the trace of ${name}`, async () => {
     await openTrace(name, id);
@@ -112,6 +171,7 @@ for (const [name, id] of Object.entries(traces)) {
     await memory(name);
   });
 }
-await part("the map", map);
+if (named.includes("map")) await part("the map", map);
+if (named.includes("search")) await part("the search", search);
 t.results.failed = failed.length;
 await t.end();

@@ -41,13 +41,13 @@ async function bottlenecks() {
   await page.waitForSelector("[data-testid=shares] tr[data-share]", { timeout: 60_000 });
 }
 
-/** From the overview to the page of the service that is slow or fails. */
-async function servicePage() {
+/** From the overview to the page of a service that is slow or fails. */
+async function servicePage(name = service) {
   await page.goto(`${t.base}/`);
   await page.waitForSelector("[data-testid=services]");
   await picture();
-  await click(`[data-testid=services] tr[data-service="${service}"] a`);
-  await page.waitForURL((url) => url.pathname === `/service/${service}`);
+  await click(`[data-testid=services] tr[data-service="${name}"] a`);
+  await page.waitForURL((url) => url.pathname === `/service/${name}`);
 }
 
 const WALKS = {
@@ -101,6 +101,33 @@ const WALKS = {
     await picture();
     const first = await page.textContent("[data-testid=path-table] tbody tr th");
     must(first.includes(service), `most of the time is in ${first}`);
+  },
+  "packet-loss": async () => {
+    // The called service itself is not slow: what it is sent arrives late.
+    await servicePage("storefront");
+    const card = page.locator("[data-testid=network]");
+    await card.locator("tr[data-other]").first().waitFor();
+    await card.scrollIntoViewIfNeeded();
+    await picture();
+    const worst = await card.locator("tr[data-other]").first().getAttribute("data-other");
+    must(worst === service, `most is lost between storefront and ${worst}`);
+    await click("[data-testid=network] tr[data-other] .resent-calls a");
+    await page.waitForSelector("[data-testid=details]");
+    const { searchParams } = new URL(page.url());
+    await click("[data-testid=view-hops]");
+    await page.waitForSelector("[data-testid=hops]");
+    await picture();
+    const trace = await t.api(`traces/${searchParams.get("span")}?limit=1000`);
+    const call = trace.spans.find((one) => one.span_id === searchParams.get("span"));
+    const called = trace.spans.find((one) => one.parent === call.span_id);
+    must(call.service === "storefront" && called.service === service, "it is another call");
+    must(call.retransmits + called.retransmits > 0, "nothing was sent again");
+    must(Number(call.duration_nano) > 150e6, `it took ${call.duration_nano} ns`);
+    must(Number(called.duration_nano) < call.duration_nano / 2, `${service} itself was slow`);
+    must(
+      (await page.innerText("[data-testid=hops]")).includes("data was sent again"),
+      "the hops do not say what happened",
+    );
   },
   "retry-storm": async () => {
     await bottlenecks();

@@ -60,6 +60,7 @@ impl Held {
             duration_nano: self.duration_nano,
             confidence: None,
             server: self.address.map(|address| (address, self.port)),
+            network: None,
         }
     }
 

@@ -322,6 +322,7 @@ proptest! {
                 duration_nano: span.duration_nano,
                 confidence: None,
                 server: None,
+                network: None,
             })
             .collect();
         let graph = Graph::of(calls, &names);

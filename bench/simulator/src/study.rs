@@ -167,6 +167,7 @@ fn graph(trees: &[Trace], labels: &Labels<'_>) -> Graph {
             duration_nano: row.end_unix_nano - row.start_unix_nano,
             confidence: node.assembled.confidence,
             server: None,
+            network: None,
         });
     }
     Graph::of(calls, &names)

@@ -7,9 +7,9 @@ use super::tags::TagScope;
 use ahash::AHashMap;
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeBinaryArray, Float32Array, Int64Array, ListArray, MapArray,
-    RecordBatch, StringArray, StructArray, UInt16Array,
+    RecordBatch, StringArray, StructArray, UInt16Array, UInt32Array,
 };
-use arrow::datatypes::{Float32Type, Int64Type, UInt8Type, UInt16Type};
+use arrow::datatypes::{Float32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type};
 use serde_json::Value as Json;
 use spanwise_analyze::Labels;
 use spanwise_assemble::{Row, Trace as Tree};
@@ -29,11 +29,12 @@ pub(super) const STATUS_DESCRIPTION: &str = "otel.status_description";
 /// How attributes begin that say what Spanwise found out about the span.
 const OF_SPANWISE: &str = "spanwise.";
 /// Attributes that are made from columns, so that the store does not know them as such.
-pub(super) const MADE: [&str; 5] = [
+pub(super) const MADE: [&str; 6] = [
     "spanwise.capture",
     "spanwise.client",
     "spanwise.confidence",
     "spanwise.evidence",
+    "spanwise.retransmits",
     "spanwise.server",
 ];
 pub(super) const SERVICE: &str = "service.name";
@@ -157,6 +158,7 @@ impl Looked {
             column::CAPTURE,
             column::EVIDENCE,
             column::CONFIDENCE,
+            column::RETRANSMITS,
             column::CLIENT_ADDRESS,
             column::CLIENT_PORT,
             column::SERVER_ADDRESS,
@@ -231,6 +233,7 @@ struct Made<'a> {
     captures: Texts<'a>,
     evidence: Texts<'a>,
     confidence: Option<&'a Float32Array>,
+    retransmits: Option<&'a UInt32Array>,
     sides: [(Texts<'a>, Option<&'a UInt16Array>); 2],
 }
 
@@ -298,6 +301,8 @@ impl<'a> SpanReader<'a> {
                 evidence: texts(column::EVIDENCE)?,
                 confidence: (batch.column_by_name(column::CONFIDENCE))
                     .and_then(|it| it.as_primitive_opt::<Float32Type>()),
+                retransmits: (batch.column_by_name(column::RETRANSMITS))
+                    .and_then(|it| it.as_primitive_opt::<UInt32Type>()),
                 sides: [
                     side(column::CLIENT_ADDRESS, column::CLIENT_PORT)?,
                     side(column::SERVER_ADDRESS, column::SERVER_PORT)?,
@@ -555,13 +560,16 @@ impl Made<'_> {
         if capture.parse().is_ok_and(Capture::is_reported) {
             return;
         }
-        let [capture_key, client, confidence_key, evidence_key, server] = MADE;
+        let [capture_key, client, confidence_key, evidence_key, retransmits_key, server] = MADE;
         add(capture_key, text(capture));
         if let Some(evidence) = evidence {
             add(evidence_key, text(evidence));
         }
         if let Some(confidence) = confidence {
             add(confidence_key, AttributeValue::Float(confidence.into()));
+        }
+        if let Some(retransmits) = self.retransmits.filter(|all| all.is_valid(row)) {
+            add(retransmits_key, AttributeValue::Int(retransmits.value(row).into()));
         }
         for (key, (addresses, ports)) in [client, server].into_iter().zip(&self.sides) {
             if let Some(address) = addresses.get(row) {

@@ -1,6 +1,9 @@
 //! Converts query answers to types of the API.
 
-use spanwise_analyze::{ErrorSide, ErrorSummary, Figures, GraphNode, RootSummary, ServiceShare};
+use spanwise_analyze::{
+    ErrorSide, ErrorSummary, Figures, GraphNode, NetworkFigures, ResentCall, RootSummary,
+    ServiceShare, Steps,
+};
 use spanwise_api as api;
 use spanwise_api::{Nano, NodeKind, Outcome};
 use spanwise_assemble::ClockDifference;
@@ -64,7 +67,7 @@ pub(super) fn summary(summary: spanwise_analyze::TraceSummary) -> api::TraceSumm
 
 /// The service graph.
 pub(super) fn graph(answer: GraphAnswer) -> api::Graph {
-    let GraphAnswer { graph, window_seconds, warnings } = answer;
+    let GraphAnswer { graph, window_seconds, steps, warnings } = answer;
     let node = |GraphNode { name, kind, system, protocols, figures }| {
         let Figures { requests, errors, p50_nano, p95_nano, .. } = figures;
         api::GraphNode {
@@ -91,6 +94,7 @@ pub(super) fn graph(answer: GraphAnswer) -> api::Graph {
             client: edge.client,
             error_share: errors as f64 / (requests as f64).max(1.0),
             errors,
+            network: edge.network.map(|it| network(it, steps)),
             p50_nano: Nano(p50_nano),
             p95_nano: Nano(p95_nano),
             p99_nano: Nano(p99_nano),
@@ -105,5 +109,36 @@ pub(super) fn graph(answer: GraphAnswer) -> api::Graph {
         nodes: graph.nodes.into_iter().map(node).collect(),
         warnings,
         window_seconds,
+    }
+}
+
+fn network(network: spanwise_analyze::EdgeNetwork, steps: Option<Steps>) -> api::EdgeNetwork {
+    let example = |call: ResentCall| api::ResentCall {
+        duration_nano: Nano(call.duration_nano),
+        retransmits: call.retransmits,
+        span_id: call.span_id.to_string(),
+        start_unix_nano: Nano(call.start_unix_nano),
+    };
+    let step = |(at, figures): (usize, NetworkFigures)| {
+        let NetworkFigures { calls, resent_calls, retransmits, .. } = figures;
+        api::NetworkStep {
+            calls,
+            connect_p95_nano: figures.connect_p95_nano.map(Nano),
+            resent_calls,
+            retransmits,
+            rtt_p50_nano: figures.rtt_p50_nano.map(Nano),
+            start_unix_nano: Nano(steps.map_or(0, |steps| steps.start_unix_nano(at))),
+        }
+    };
+    let NetworkFigures { calls, resent_calls, retransmits, connects, .. } = network.figures;
+    api::EdgeNetwork {
+        calls,
+        connect_p95_nano: network.figures.connect_p95_nano.map(Nano),
+        connects,
+        examples: network.examples.into_iter().map(example).collect(),
+        resent_calls,
+        retransmits,
+        rtt_p50_nano: network.figures.rtt_p50_nano.map(Nano),
+        steps: network.steps.into_iter().enumerate().map(step).collect(),
     }
 }

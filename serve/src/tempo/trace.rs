@@ -14,6 +14,10 @@ pub(super) fn of_tree(tree: &TraceTree) -> Result<Trace, ModelError> {
         if span.capture.is_reported() {
             return;
         }
+        if let Some(retransmits) = span.network.retransmits {
+            let retransmits = i64::from(retransmits);
+            span.attributes.push(("spanwise.retransmits".to_owned(), retransmits.into()));
+        }
         let flow = &span.flow;
         let ends = [
             ("spanwise.client", flow.client_address.clone(), flow.client_port),

@@ -1,5 +1,6 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { cameBack } from "../app/router";
+import type { Steps } from "../model/series";
 import { get } from "./client";
 import type { Parameters } from "./client";
 import { joined, PAGE, pageAfter, pageBefore } from "./pages";
@@ -123,6 +124,20 @@ export const useGraph = (start: string, end: string, live: boolean, enabled = tr
     enabled,
     placeholderData: keepPreviousData,
     refetchInterval: live ? LIVE_MILLISECONDS : 15_000,
+  });
+
+/** The calls from and to a service, with what kernels saw of their network in each step. */
+export const useNetwork = (service: string, on: Steps) =>
+  useQuery({
+    queryKey: ["graph", service, on],
+    queryFn: ({ signal }) =>
+      get<Graph>(
+        "graph",
+        { service, steps: on.count, start: `${on.from}000000000`, end: `${on.to}000000000` },
+        signal,
+      ),
+    placeholderData: keepPreviousData,
+    staleTime: 15_000,
   });
 
 /** Causes. Without a start and an end, the unusual time is found. */

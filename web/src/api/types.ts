@@ -496,6 +496,26 @@ export interface DependencyVerdict {
   verdict: Dependency;
 }
 
+/** What kernels saw of the connections of calls. */
+export interface EdgeNetwork {
+  /** Calls whose connections a kernel saw. Of others nothing is known. */
+  calls: number;
+  /** The 95th percentile of the time that it took to open a connection, if any was opened. */
+  connect_p95_nano?: Nano;
+  /** Calls that opened their connections. */
+  connects: number;
+  /** The slowest calls of which something was sent again. Only with `service` and `steps`. */
+  examples?: ResentCall[];
+  /** Calls of which at least one segment was sent again, by either side. */
+  resent_calls: number;
+  /** Segments that were sent again. */
+  retransmits: number;
+  /** The median of the connections' smoothed round trips. */
+  rtt_p50_nano?: Nano;
+  /** The same over time. Only with `service` and `steps`. */
+  steps?: NetworkStep[];
+}
+
 /** The first call of runs. */
 export interface Entrance {
   /** Calls for each run, with that of the entrance. */
@@ -603,6 +623,8 @@ export interface GraphEdge {
   error_share: number;
   /** Calls that failed. */
   errors: number;
+  /** What kernels saw of the connections; missing if no kernel saw any of them. */
+  network?: EdgeNetwork;
   /** The median duration. */
   p50_nano: Nano;
   /** The 95th percentile of durations. */
@@ -816,6 +838,22 @@ export interface LoadPart {
 
 /** Nanoseconds, as a string of decimal digits. */
 export type Nano = string;
+
+/** What kernels saw of the connections of the calls that started in a step of time. */
+export interface NetworkStep {
+  /** Calls whose connections a kernel saw. */
+  calls: number;
+  /** The 95th percentile of the time that it took to open a connection, if any was opened. */
+  connect_p95_nano?: Nano;
+  /** Calls of which at least one segment was sent again. */
+  resent_calls: number;
+  /** Segments that were sent again. */
+  retransmits: number;
+  /** The median of the connections' smoothed round trips. */
+  rtt_p50_nano?: Nano;
+  /** When the step begins. */
+  start_unix_nano: Nano;
+}
 
 /** What a node of the graph is. */
 export type NodeKind =
@@ -1057,6 +1095,18 @@ export interface ReportingAgent {
   source: string;
   /** Spans that were accepted from it. */
   spans: Count;
+}
+
+/** A call of which something was sent again. */
+export interface ResentCall {
+  /** How long it took. */
+  duration_nano: Nano;
+  /** Segments that were sent again. */
+  retransmits: number;
+  /** The calling span. `GET /traces/{id}` takes it, too. */
+  span_id: string;
+  /** When it started. */
+  start_unix_nano: Nano;
 }
 
 /** Calls that were made again because they failed. */

@@ -155,6 +155,58 @@ export async function mapChecks(t) {
     await page.waitForSelector('[data-testid=picture][data-nodes="2000"]');
   });
 
+  await t.check("calls are coloured by errors, latency or retransmits", async () => {
+    const now = await t.api("graph?start=-1h");
+    must(
+      now.edges.some((edge) => edge.network?.rtt_p50_nano !== undefined),
+      "the kernel saw no connection",
+    );
+    // A call of a service to itself has no line.
+    const worst = now.edges
+      .filter(({ client, server }) => client !== server)
+      .sort((a, b) => b.requests - a.requests)[0];
+    const resent = { calls: 20, connects: 0, resent_calls: 10, retransmits: 12 };
+    const graph = {
+      ...now,
+      nodes: now.nodes.map((node) => ({ ...node, errors: 0 })),
+      edges: now.edges.map((edge) => ({
+        ...edge,
+        errors: 0,
+        error_share: 0,
+        network: edge === worst ? resent : undefined,
+      })),
+    };
+    await openMap(t, graph);
+    const reds = () =>
+      page.$eval("[data-testid=picture] canvas", (canvas) => {
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        let count = 0;
+        for (let at = 0; at < data.length; at += 4) {
+          const [r, g, b] = data.slice(at, at + 3);
+          if (r > 170 && g < 90 && b < 100) count++;
+        }
+        return count;
+      });
+    await page.waitForTimeout(500);
+    const plain = await reds();
+    await page.selectOption("[data-testid=colour]", "retransmits");
+    await page.waitForURL((url) => url.searchParams.get("colour") === "retransmits");
+    await page.waitForTimeout(500);
+    const red = await reds();
+    must(red > plain + 20, `${red} red pixels, ${plain} before`);
+    await t.shot("map-retransmits");
+    const { client, server } = worst;
+    const row = page.locator(
+      `[data-testid=edges] tr[data-client="${client}"][data-server="${server}"]`,
+    );
+    must((await row.first().innerText()).includes("50%"), await row.first().innerText());
+    await page.selectOption("[data-testid=colour]", "latency");
+    await page.waitForURL((url) => url.searchParams.get("colour") === "latency");
+    await page.goBack();
+    await page.waitForURL((url) => url.searchParams.get("colour") === "retransmits");
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+  });
+
   await t.check("groups close services to one node each, and open again", async () => {
     const graph = crowd(2000, 10_000);
     await openMap(t, graph);

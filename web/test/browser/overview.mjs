@@ -110,6 +110,22 @@ export async function overviewChecks(t) {
     }
     await page.waitForSelector("[data-testid=operations] tr[data-operation]");
     await page.waitForSelector("[data-testid=errors]");
+    // What the kernel did not see is not said to be without loss.
+    await page.waitForSelector("[data-testid=network]");
+    const around = await t.api(`graph?start=-1h&service=${encodeURIComponent(name)}`);
+    for (const edge of around.edges) {
+      must(edge.client === name || edge.server === name, `${edge.client} calls ${edge.server}`);
+    }
+    const seen = around.edges.filter((edge) => edge.network);
+    must(seen.length > 0, "no connection of it was seen by the kernel");
+    const lines = await page.$$eval("[data-testid=network] tr[data-other]", (rows) =>
+      rows.map((row) => ({ ...row.dataset, text: row.innerText })),
+    );
+    must(lines.length === around.edges.length, `${lines.length} of ${around.edges.length} peers`);
+    for (const { other, resent, text } of lines) {
+      const isSaid = text.includes("not seen by the kernel");
+      must((resent === undefined) === isSaid, `${other}: ${text}`);
+    }
     await t.shot("service");
     // Read from whole traces, and only when somebody looks.
     await page.evaluate(() =>

@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import type { GraphEdge } from "../../api/types";
 import { found, useScroll } from "../../app/visit";
 import { formatDuration, nano } from "../../model/duration";
+import { resentShare, UNSEEN } from "../../model/network";
 import { formatCount, formatRate, formatShare } from "../../model/number";
 import { Service } from "../../parts/Service";
 import { CHANGES } from "./differences";
@@ -29,6 +30,7 @@ const COLUMNS: readonly Column[] = [
   { name: "p50", number: true, wide: true, sort: (edge) => nano(edge.p50_nano) },
   { name: "p95", number: true, sort: (edge) => nano(edge.p95_nano) },
   { name: "p99", number: true, wide: true, sort: (edge) => nano(edge.p99_nano) },
+  { name: "Resent", number: true, wide: true, sort: (edge) => resentShare(edge.network) ?? -1 },
   { name: "Certain", number: true, wide: true, sort: (edge) => edge.certain_share },
 ];
 
@@ -199,7 +201,21 @@ function Row(props: {
       <td className="number wide">{formatDuration(nano(edge.p50_nano))}</td>
       <td className="number">{formatDuration(nano(edge.p95_nano))}</td>
       <td className="number wide">{formatDuration(nano(edge.p99_nano))}</td>
+      <Resent edge={edge} />
       <td className="number wide quiet">{formatShare(edge.certain_share)}</td>
     </tr>
+  );
+}
+
+/** The share of calls of which something was sent again; a dash where no kernel saw any. */
+function Resent({ edge }: { edge: GraphEdge }) {
+  const share = resentShare(edge.network);
+  return (
+    <td
+      className={`number wide ${share ? "is-error" : "quiet"}`}
+      title={share === null ? UNSEEN : undefined}
+    >
+      {share === null ? "–" : formatShare(share)}
+    </td>
   );
 }

@@ -1,10 +1,12 @@
 import { useEffect, useRef } from "react";
 import { token, useTheme } from "../../app/theme";
+import { LEGENDS } from "./colouring";
+import type { Colouring } from "./colouring";
 import { KINDS, mark, outline } from "./shapes";
 import type { Kind } from "./shapes";
 
-/** Explains the shapes on the map. */
-export function Legend() {
+/** Explains the shapes and colours of the map. */
+export function Legend({ colouring }: { colouring: Colouring }) {
   return (
     <div className="legend" aria-hidden="true">
       {KINDS.map((kind) => (
@@ -12,7 +14,9 @@ export function Legend() {
           <Shape kind={kind} /> {kind}
         </span>
       ))}
-      <span className="is-error">red: errors</span>
+      <span className={colouring === "latency" ? "warn-text" : "is-error"}>
+        {LEGENDS[colouring]}
+      </span>
     </div>
   );
 }

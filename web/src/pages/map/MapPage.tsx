@@ -14,6 +14,8 @@ import { absolute, TimeRange } from "../../parts/TimeRange";
 import { useNow } from "../../parts/useNow";
 import { applied, clustered, GROUPINGS, prefixOf } from "./clusters";
 import type { Clustered, Grouping } from "./clusters";
+import { COLOURING_NAMES, COLOURINGS } from "./colouring";
+import type { Colouring } from "./colouring";
 import { changeCounts, CHANGES, compared } from "./differences";
 import type { Compared } from "./differences";
 import { atLeast, edgeId, foremost, neighbourhood } from "./edges";
@@ -50,6 +52,7 @@ export default function MapPage() {
   const range = fixed ? { start: shown.start, end: shown.end } : { start, end };
   const graph = useGraph(range.start, range.end, live && !fixed);
   const before = useGraph(earlier.start, earlier.end, false, differ);
+  const colouring = COLOURINGS.find((one) => one === params.get("colour")) ?? "errors";
   const grouping = GROUPINGS.find((one) => one === params.get("group")) ?? null;
   const namespaces = useNamespaces(
     shown.fromMilliseconds / 1000,
@@ -97,6 +100,7 @@ export default function MapPage() {
             focus={focus}
             least={least}
             graph={graph.data}
+            colouring={colouring}
           />
           <div className="map-tools">
             <TimeSlider from={from} to={to} back={back} />
@@ -129,6 +133,23 @@ export default function MapPage() {
                 </option>
               ))}
             </select>
+            <select
+              aria-label="Colour calls by"
+              data-testid="colour"
+              data-set={colouring !== "errors"}
+              value={colouring}
+              disabled={differ}
+              title={differ ? "The colours say what differs from the window before" : undefined}
+              onChange={({ target }) =>
+                setParams({ colour: target.value === "errors" ? null : target.value }, "push")
+              }
+            >
+              {COLOURINGS.map((one) => (
+                <option key={one} value={one}>
+                  {COLOURING_NAMES[one]}
+                </option>
+              ))}
+            </select>
           </div>
         </div>
         {failure ? (
@@ -150,6 +171,7 @@ export default function MapPage() {
             groups={groups}
             difference={shownDifference}
             compares={differ ? (before.data && graph.data ? "done" : "busy") : null}
+            colouring={colouring}
             least={Number(least)}
             focus={focus}
             start={range.start}
@@ -174,6 +196,7 @@ function Tools(props: {
   focus: string | null;
   least: string;
   graph: Graph | undefined;
+  colouring: Colouring;
 }) {
   const serviceStyle = useServiceStyle();
   const nodes = props.graph?.nodes ?? [];
@@ -226,7 +249,7 @@ function Tools(props: {
         <span className="live-dot" />
         Live
       </button>
-      <Legend />
+      <Legend colouring={props.colouring} />
     </div>
   );
 }
@@ -238,6 +261,7 @@ function Stage(props: {
   difference: Compared | null;
   /** Whether the map is compared with an earlier one. */
   compares: "busy" | "done" | null;
+  colouring: Colouring;
   /** Calls per second that a call needs to be shown. */
   least: number;
   focus: string | null;
@@ -274,6 +298,7 @@ function Stage(props: {
           chosen={chosen}
           changes={difference?.edges ?? null}
           came={difference?.nodes ?? null}
+          colouring={props.colouring}
           onNode={(name) => setParams({ node: name, edge: null })}
           onEdge={choose}
         />

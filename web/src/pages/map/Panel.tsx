@@ -2,6 +2,7 @@ import type { ReactNode } from "react";
 import type { Graph, GraphEdge, GraphNode } from "../../api/types";
 import { Link } from "../../app/router";
 import { formatDuration, nano } from "../../model/duration";
+import { measuredText, resentShare, resentText } from "../../model/network";
 import { formatCount, formatRate, formatShare, plural } from "../../model/number";
 import { DEFAULT_START } from "../../model/time";
 import { Service } from "../../parts/Service";
@@ -225,6 +226,16 @@ export function EdgePanel(props: {
         <dd>{formatDuration(nano(edge.p99_nano))}</dd>
         <dt>Certain links</dt>
         <dd>{formatShare(edge.certain_share)}</dd>
+        <dt>Retransmits</dt>
+        <dd className={resentShare(edge.network) ? "is-error" : ""}>{resentText(edge.network)}</dd>
+        {edge.network && (
+          <>
+            <dt>Connect, p95</dt>
+            <dd>{measuredText(edge.network.connect_p95_nano)}</dd>
+            <dt>Round trip</dt>
+            <dd>{measuredText(edge.network.rtt_p50_nano)}</dd>
+          </>
+        )}
       </dl>
       {!props.grouped && (
         <div className="links">

@@ -3,9 +3,11 @@ import type { Graph } from "../../api/types";
 import { useServiceHex } from "../../app/palette";
 import { token, useTheme } from "../../app/theme";
 import { formatDuration, nano } from "../../model/duration";
+import { resentText } from "../../model/network";
 import { formatCount, formatRate, formatShare } from "../../model/number";
 import type { Point } from "../../model/spot";
 import type { Size } from "./camera";
+import type { Colouring } from "./colouring";
 import type { Compared } from "./differences";
 import type { Inks } from "./paint";
 import { scene as sceneOf } from "./scene";
@@ -23,6 +25,7 @@ export function Picture(props: {
   /** What differs from an earlier time; null if nothing is compared. */
   changes: Compared["edges"] | null;
   came: Compared["nodes"] | null;
+  colouring: Colouring;
   onNode: (name: string) => void;
   onEdge: (id: string | null) => void;
 }) {
@@ -68,14 +71,14 @@ export function Picture(props: {
   }, []);
   const scene = useMemo(() => {
     if (!places) return null;
-    const made = sceneOf(props.graph, places, size, hex, theme);
+    const made = sceneOf(props.graph, places, size, hex, theme, props.colouring);
     if (props.changes === null) return made;
     for (const edge of made.edges) {
       edge.change = props.changes.get(edge.id)?.change ?? "same";
     }
     for (const node of made.nodes) node.came = props.came?.get(node.of.name) ?? null;
     return made;
-  }, [props.graph, props.changes, props.came, places, size, hex, theme]);
+  }, [props.graph, props.changes, props.came, props.colouring, places, size, hex, theme]);
   useEffect(() => view.current?.begin(), [props.scope]);
   useEffect(() => {
     if (scene) view.current?.show(scene, readInks());
@@ -193,6 +196,8 @@ function Tip({ near: { at, hit }, size, seconds }: { near: Near; size: Size; sec
         <dd>{formatRate(of.requests_per_second)}</dd>
         <dt>Errors</dt>
         <dd className={of.errors > 0 ? "is-error" : ""}>{formatShare(of.error_share)}</dd>
+        <dt>Retransmits</dt>
+        <dd>{resentText(of.network)}</dd>
         <dt>p50 / p95 / p99</dt>
         <dd>
           {[of.p50_nano, of.p95_nano, of.p99_nano]

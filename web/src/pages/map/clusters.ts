@@ -1,6 +1,7 @@
 /** Services in groups: a closed group is one node, and calls inside it are not drawn. */
 import type { Graph, GraphEdge, GraphNode } from "../../api/types";
 import { nano } from "../../model/duration";
+import { networkTogether } from "../../model/network";
 import { edgeId } from "./edges";
 
 export const GROUPINGS = ["word", "words", "namespace"] as const;
@@ -113,8 +114,10 @@ function asOne(edges: readonly GraphEdge[]): GraphEdge {
     edges.reduce((all, edge) => all + figure(edge), 0);
   const requests = sum((edge) => edge.requests);
   const errors = sum((edge) => edge.errors);
+  const network = networkTogether(edges);
   return {
     ...first!,
+    ...(network ? { network } : {}),
     requests,
     errors,
     requests_per_second: sum((edge) => edge.requests_per_second),

@@ -61,7 +61,8 @@ export function paintEdges(
     const width = Math.max(0.6, Math.round(edge.width * scale * 2) / 2);
     const colour = chosen ? inks.accent : inkOf(edge, inks);
     const isGone = edge.change === "gone";
-    const isFaint = edge.change === "same" && !chosen;
+    const isPale = edge.change === null && edge.hue === "pale";
+    const isFaint = (isPale || edge.change === "same") && !chosen;
     const key = `${colour} ${width} ${isGone} ${isFaint}`;
     let stroke = strokes.get(key);
     if (!stroke) {
@@ -94,11 +95,11 @@ interface Stroke {
   width: number;
   colour: string;
   isGone: boolean;
-  /** Whether it is the same as at the time that it is compared with. */
+  /** Whether it is the same as at the time that it is compared with, or nothing is known of it. */
   isFaint: boolean;
 }
 
-/** The colour of a line: how it differs, if that is asked for, or whether it fails. */
+/** The colour of a line: how it differs, if that is asked for, or what the colouring says. */
 function inkOf(edge: SceneEdge, inks: Inks): string {
   switch (edge.change) {
     case "new":
@@ -112,7 +113,9 @@ function inkOf(edge: SceneEdge, inks: Inks): string {
     case "same":
       return inks.edge;
     case null:
-      return edge.failing ? mix(inks.edge, inks.error, Math.round(edge.red * 4) / 4) : inks.edge;
+      return typeof edge.hue === "string"
+        ? inks.edge
+        : mix(inks.edge, inks[edge.hue.tone], Math.round(edge.hue.share * 4) / 4);
   }
 }
 
@@ -298,7 +301,7 @@ function write(
 }
 
 /**
- * Draws rate, errors (in red) and p50 / p95 on a patch on the edge, at a position where the patch
+ * Draws rate, what is wrong (in red) and p50 / p95 on a patch on the edge, at a position where the patch
  * covers nothing else. Without such a position they are left out, and only the tooltip shows them.
  */
 export function paintFigures(
@@ -316,9 +319,9 @@ export function paintFigures(
   for (const edge of edges) {
     const line = lineOf(edge, camera, size);
     if (!line) continue;
-    const errors = edge.errors && ` ${edge.errors}`;
+    const alarm = edge.alarm && ` ${edge.alarm}`;
     const rate = context.measureText(edge.rate).width;
-    const first = rate + context.measureText(errors).width;
+    const first = rate + context.measureText(alarm).width;
     const second = context.measureText(edge.latency).width;
     const box = spot(
       wayBetween(toScreen(camera, size, edge.from), toScreen(camera, size, edge.to), edge.bend),
@@ -338,7 +341,7 @@ export function paintFigures(
     context.fillText(edge.rate, middle - first / 2, box.top + 8);
     context.fillText(edge.latency, middle - second / 2, box.top + 20.5);
     context.fillStyle = inks.error;
-    context.fillText(errors, middle - first / 2 + rate, box.top + 8);
+    context.fillText(alarm, middle - first / 2 + rate, box.top + 8);
   }
 }
 

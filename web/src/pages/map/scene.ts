@@ -4,9 +4,11 @@ import type { Theme } from "../../model/colour";
 import { formatDuration, nano } from "../../model/duration";
 import type { Box } from "../../model/labels";
 import type { Place } from "../../model/layers";
-import { formatRate, formatShare } from "../../model/number";
+import { formatRate } from "../../model/number";
 import { clearest } from "../../model/spot";
 import type { Size } from "./camera";
+import { alarmOf, hues } from "./colouring";
+import type { Colouring, Hue } from "./colouring";
 import type { EdgeChange } from "./differences";
 import { edgeId, important } from "./edges";
 
@@ -43,12 +45,11 @@ export interface SceneEdge {
   from: SceneNode;
   to: SceneNode;
   width: number;
-  failing: boolean;
-  /** The share of the line's colour that is red, from 0 to 1. */
-  red: number;
+  hue: Hue;
   bend: number;
   rate: string;
-  errors: string;
+  /** What is wrong with it; empty if nothing is. */
+  alarm: string;
   latency: string;
   /** How it differs from an earlier time; null if none is compared. */
   change: EdgeChange | "same" | null;
@@ -70,6 +71,7 @@ export function scene(
   size: Size,
   colour: (service: string, theme: Theme) => string,
   theme: Theme,
+  colouring: Colouring = "errors",
 ): Scene {
   const seconds = Math.max(graph.window_seconds, 1e-9);
   const busiest = graph.nodes.reduce((most, node) => Math.max(most, node.requests), 1);
@@ -100,6 +102,7 @@ export function scene(
     const key = pairOf(edge);
     pairs.set(key, (pairs.get(key) ?? 0) + 1);
   }
+  const hueOf = hues(drawn, colouring);
   const most = drawn.reduce((top, edge) => Math.max(top, edge.requests_per_second), 1e-9);
   const boxes =
     drawn.length <= MOST_ROUTED ? nodes.map((node) => ({ node, box: boxOf(node) })) : [];
@@ -113,8 +116,7 @@ export function scene(
       from,
       to,
       width: 1.2 + 3.4 * Math.sqrt(edge.requests_per_second / most),
-      failing: edge.errors > 0,
-      red: edge.errors > 0 ? 0.45 + 0.55 * Math.min(1, edge.error_share * 12) : 0,
+      hue: hueOf(edge),
       bend:
         boxes.length === 0
           ? least
@@ -126,7 +128,7 @@ export function scene(
               world,
             ),
       rate: formatRate(edge.requests_per_second),
-      errors: edge.errors > 0 ? `${formatShare(edge.error_share)} err` : "",
+      alarm: alarmOf(edge, colouring),
       latency: `${formatDuration(nano(edge.p50_nano))} / ${formatDuration(nano(edge.p95_nano))}`,
       change: null,
     };

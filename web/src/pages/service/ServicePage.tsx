@@ -18,6 +18,7 @@ import { WhenSeen } from "../../parts/WhenSeen";
 import { Calls } from "./Calls";
 import { ChainsThrough, Strengths } from "./Depends";
 import { Errors } from "./Errors";
+import { Network } from "./Network";
 import { Operations } from "./Operations";
 import { Statements } from "./Statements";
 
@@ -117,6 +118,7 @@ export function ServicePage({ name }: { name: string }) {
           {graph.data && <Calls graph={graph.data} name={name} side="callers" range={range} />}
           {graph.data && <Calls graph={graph.data} name={name} side="callees" range={range} />}
         </div>
+        <Network service={name} range={range} />
         <Statements service={name} range={range} />
         {errors.data && <Errors service={name} groups={errors.data} range={range} />}
         <WhenSeen label="Dependencies and chains are read when you scroll here.">
