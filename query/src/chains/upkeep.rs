@@ -29,8 +29,9 @@ const HOUR_NANO: i64 = 60 * MINUTE_NANO;
 const SETTLE_NANO: i64 = MINUTE_NANO / 2;
 /// Minutes become hours after so many whole hours.
 const HOURS_IN_MINUTES: i64 = 2;
-/// A minute to which something came late is made again so long afterwards: more may come.
-const AGAIN_NANO: i64 = MINUTE_NANO / 6;
+/// A minute to which something came late is made again so long afterwards, when the trace has
+/// settled: more may come.
+const AGAIN_NANO: i64 = MINUTE_NANO / 4;
 /// Rows that are older than this have no rollups.
 const OLDEST_NANO: i64 = 400 * 24 * HOUR_NANO;
 /// Traces that are looked up together because rows of them came late.
