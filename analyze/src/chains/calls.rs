@@ -87,20 +87,22 @@ pub fn calls<'a>(trace: &Trace, labels: &Labels<'a>) -> Vec<ChainCall<'a>> {
 }
 
 fn set_self_times(calls: &mut [ChainCall<'_>], served: &[Option<(i64, i64)>]) {
-    let mut waits: Vec<Vec<(i64, i64)>> = vec![Vec::new(); calls.len()];
-    for call in calls.iter().filter(|call| !call.asynchronous) {
-        if let Some(parent) = call.parent {
-            waits[parent].push((call.start_unix_nano, call.end_unix_nano));
-        }
-    }
+    // By caller: when it waited.
+    let mut waits: Vec<(usize, i64, i64)> = (calls.iter())
+        .filter(|call| !call.asynchronous)
+        .filter_map(|call| Some((call.parent?, call.start_unix_nano, call.end_unix_nano)))
+        .collect();
+    waits.sort_unstable();
+    let mut waits = waits.as_slice();
     for (place, call) in calls.iter_mut().enumerate() {
+        let (own, others) = waits.split_at(waits.partition_point(|(caller, ..)| *caller == place));
+        waits = others;
         let whole = call.end_unix_nano.saturating_sub(call.start_unix_nano);
         let (start, end) = served[place].unwrap_or((call.start_unix_nano, call.end_unix_nano));
         call.served_unix_nano = (start, end);
         let inside = end.saturating_sub(start);
-        waits[place].sort_unstable();
         let (mut covered, mut reached) = (0_i64, start);
-        for (from, to) in &waits[place] {
+        for (_, from, to) in own {
             let (from, to) = ((*from).max(reached), (*to).min(end));
             if to > from {
                 covered = covered.saturating_add(to.saturating_sub(from));

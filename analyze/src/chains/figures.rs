@@ -105,6 +105,14 @@ impl Chains {
                 }
             }
         }
+        if let Some((asked, founder)) = self.asked {
+            let mut all = groups.values_mut().flatten();
+            if let Some(group) = all.find(|group| group.shapes.contains(&founder))
+                && !group.shapes.contains(&asked)
+            {
+                group.shapes.push(asked);
+            }
+        }
         let mut chains: Vec<Chain> =
             groups.into_values().flatten().map(|group| self.chain(group)).collect();
         chains.sort_by_key(|chain| Reverse(chain.total.runs));

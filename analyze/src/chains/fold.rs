@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use ahash::AHashSet;
 
+use super::figures::MAX_CHAINS;
 use super::{Chains, PathId, Shape, ShapeId};
 
 /// The most shapes, and the most paths of all shapes together.
@@ -41,19 +42,24 @@ impl Shape {
         self.own.as_ref().map_or(self.paths.len(), |own| own.len())
     }
 
-    fn is_own(&self, path: &PathId) -> bool {
-        self.own
-            .as_ref()
-            .map_or_else(|| self.paths.contains_key(path), |own| own.binary_search(path).is_ok())
+    /// The paths of the shape itself, sorted.
+    fn own_paths(&self) -> impl Iterator<Item = PathId> {
+        let (own, all) = match &self.own {
+            Some(own) => (Some(own.iter().copied()), None),
+            None => (None, Some(self.paths.keys().copied())),
+        };
+        own.into_iter().flatten().chain(all.into_iter().flatten())
     }
 
     /// Whether another shape belongs to the chain that this one founded: all of its paths are the
     /// founder's, or at least half of the paths of both together are common.
     pub(super) fn is_joined_by(&self, other: &Self) -> bool {
-        let common = match &other.own {
-            Some(own) => own.iter().filter(|path| self.is_own(path)).count(),
-            None => other.paths.keys().filter(|path| self.is_own(path)).count(),
-        };
+        let mut own = self.own_paths().peekable();
+        let mut common = 0;
+        for path in other.own_paths() {
+            while own.next_if(|own| *own < path).is_some() {}
+            common += usize::from(own.next_if_eq(&path).is_some());
+        }
         common == other.own_len() || 2 * common >= self.own_len() + other.own_len() - common
     }
 
@@ -118,6 +124,48 @@ impl Chains {
         }
         self.shapes = founders.into_values().flatten().collect();
         self.cells = self.shapes.values().map(|shape| shape.paths.len()).sum();
+    }
+
+    /// In entrances whose shapes have more paths than this together, the rarer shapes join their
+    /// chains for good, as they do in the end. Those with most runs stay apart. Returns the shapes
+    /// that joined, each with the one that it joined.
+    pub(crate) fn join_rare_shapes(&mut self, most_paths: usize) -> Vec<(ShapeId, ShapeId)> {
+        let mut joined: Vec<(ShapeId, ShapeId)> = Vec::new();
+        let mut of_root: BTreeMap<PathId, Vec<(ShapeId, Shape)>> = BTreeMap::new();
+        for (key, shape) in std::mem::take(&mut self.shapes) {
+            of_root.entry(shape.root).or_default().push((key, shape));
+        }
+        for (_, mut shapes) in of_root {
+            let all: usize = shapes.iter().map(|(_, shape)| shape.paths.len()).sum();
+            if all <= most_paths {
+                self.shapes.extend(shapes);
+                continue;
+            }
+            shapes.sort_by_key(|(key, shape)| (Reverse(shape.runs), *key));
+            let mut kept: Vec<(ShapeId, Shape)> = Vec::new();
+            // Places of founders, with their paths.
+            let mut founders: Vec<(usize, Shape)> = Vec::new();
+            let mut paths = 0;
+            for (key, shape) in shapes {
+                let fitting = founders.iter().find(|(_, founder)| founder.is_joined_by(&shape));
+                let full = founders.last().filter(|_| founders.len() >= MAX_CHAINS);
+                match fitting.or(full).map(|(place, _)| *place) {
+                    Some(place) if paths + shape.paths.len() > most_paths => {
+                        self.joined_shapes += 1;
+                        joined.push((key, kept[place].0));
+                        kept[place].1.take_in(&shape);
+                        continue;
+                    }
+                    Some(_) => {}
+                    None => founders.push((kept.len(), shape.clone())),
+                }
+                paths += shape.paths.len();
+                kept.push((key, shape));
+            }
+            self.shapes.extend(kept);
+        }
+        self.cells = self.shapes.values().map(|shape| shape.paths.len()).sum();
+        joined
     }
 
     fn drop_rarest(&mut self, aim: Bound) {

@@ -12,9 +12,10 @@ mod sketch;
 mod stored;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 
-use ahash::{AHashMap, AHashSet};
+use ahash::AHashMap;
 use spanwise_assemble::Trace;
 use spanwise_model::TraceId;
 
@@ -175,12 +176,14 @@ impl Shape {
 /// joined another or was folded. Its memory grows with shapes, not with traces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Chains {
-    paths: BTreeMap<PathId, Path>,
+    paths: AHashMap<PathId, Path>,
     shapes: BTreeMap<ShapeId, Shape>,
     /// Paths of all shapes.
     cells: usize,
     /// The number of paths at which shapes join their chains again.
     join_at: usize,
+    /// A shape that joined another one, which is asked for.
+    asked: Option<(ShapeId, ShapeId)>,
     /// Shapes that joined their chain for good because there were too many shapes. Their figures are
     /// the chain's. One may be counted again.
     pub joined_shapes: u64,
@@ -216,33 +219,45 @@ impl Chains {
         let ids = path_ids(calls);
         let roots = roots(calls);
         let follows = dependency::follows(calls, &ids);
-        let mut runs: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for (place, root) in roots.iter().enumerate() {
-            runs.entry(*root).or_default().push(place);
-        }
-        for (root, places) in runs {
-            let distinct: AHashSet<PathId> = places.iter().map(|place| ids[*place]).collect();
-            if distinct.len() > MAX_PATHS {
+        // By run, and by path in it.
+        let mut order: Vec<(usize, PathId, usize)> =
+            (0..calls.len()).map(|place| (roots[place], ids[place], place)).collect();
+        order.sort_unstable();
+        let mut is_left_out = vec![false; calls.len()];
+        let mut runs: Vec<(usize, PathMap)> = Vec::new();
+        for run in order.chunk_by(|one, next| one.0 == next.0) {
+            let root = run[0].0;
+            let distinct = run.chunk_by(|one, next| one.1 == next.1).count();
+            if distinct > MAX_PATHS {
                 self.runs_left_out += 1;
+                is_left_out[root] = true;
                 continue;
             }
-            let mut paths: AHashMap<PathId, PathFigures> = AHashMap::new();
-            for place in places {
-                let call = &calls[place];
-                let figures = paths.entry(ids[place]).or_default();
-                figures.calls += 1;
-                figures.failures += u64::from(call.failed);
-                figures.self_nano += u128::from(call.self_nano.max(0).unsigned_abs());
-                figures.runs = 1;
-                figures.below_caller.merge(&follows[place].0);
-                figures.in_chain.merge(&follows[place].1);
-                let parent = call.parent.map(|parent| ids[parent]);
-                if !self.paths.contains_key(&ids[place]) {
-                    let level = parent.map_or(0, |parent| self.paths[&parent].level + 1);
-                    let (service, operation) = (call.service.into(), call.operation.into());
-                    self.paths.insert(ids[place], Path { parent, level, service, operation });
+            let mut paths: Vec<(PathId, PathFigures)> = Vec::with_capacity(distinct);
+            for same in run.chunk_by(|one, next| one.1 == next.1) {
+                let mut figures = PathFigures { runs: 1, ..PathFigures::default() };
+                for (_, _, place) in same {
+                    let call = &calls[*place];
+                    figures.calls += 1;
+                    figures.failures += u64::from(call.failed);
+                    figures.self_nano += u128::from(call.self_nano.max(0).unsigned_abs());
+                    figures.below_caller.merge(&follows[*place].0);
+                    figures.in_chain.merge(&follows[*place].1);
                 }
+                paths.push((same[0].1, figures));
             }
+            runs.push((root, paths.into_iter().collect()));
+        }
+        for (place, call) in calls.iter().enumerate() {
+            if is_left_out[roots[place]] || self.paths.contains_key(&ids[place]) {
+                continue;
+            }
+            let parent = call.parent.map(|parent| ids[parent]);
+            let level = parent.map_or(0, |parent| self.paths[&parent].level + 1);
+            let (service, operation) = (call.service.into(), call.operation.into());
+            self.paths.insert(ids[place], Path { parent, level, service, operation });
+        }
+        for (root, paths) in runs {
             let mut run = Shape::new(ids[root]);
             let call = &calls[root];
             let duration = call.end_unix_nano.saturating_sub(call.start_unix_nano);
@@ -255,8 +270,8 @@ impl Chains {
             if !call.failed {
                 run.examples.insert(sketch::bucket_of(duration), trace_id);
             }
-            run.paths = paths.into_iter().collect();
-            self.count(run.id(), &run);
+            run.paths = paths;
+            self.count_all(run.id(), run);
         }
         self.fold(MOST);
     }
@@ -278,6 +293,11 @@ impl Chains {
         self.fold(MOST);
     }
 
+    /// Says that the first shape joined the second one, so that the first finds its chain.
+    pub const fn set_joined(&mut self, shape: ShapeId, founder: ShapeId) {
+        self.asked = Some((shape, founder));
+    }
+
     /// The runs that are counted in shapes.
     pub fn runs(&self) -> u64 {
         self.shapes.values().map(|shape| shape.runs).sum()
@@ -291,6 +311,34 @@ impl Chains {
     /// The path with this id.
     pub fn path(&self, id: PathId) -> Option<&Path> {
         self.paths.get(&id)
+    }
+
+    /// The same, of one that is needed no more.
+    pub(crate) fn merge_all(&mut self, mut other: Self) {
+        for (key, shape) in std::mem::take(&mut other.shapes) {
+            self.count_all(key, shape);
+        }
+        for (id, path) in std::mem::take(&mut other.paths) {
+            self.paths.entry(id).or_insert(path);
+        }
+        // The rest.
+        self.merge(&other);
+    }
+
+    /// The same as [`Self::count`], of a shape that is needed no more.
+    fn count_all(&mut self, key: ShapeId, shape: Shape) {
+        match self.shapes.entry(key) {
+            Entry::Vacant(vacant) => {
+                self.cells += shape.paths.len();
+                vacant.insert(shape);
+            }
+            Entry::Occupied(mut kept) => {
+                let kept = kept.get_mut();
+                let before = kept.paths.len();
+                kept.merge(&shape);
+                self.cells += kept.paths.len() - before;
+            }
+        }
     }
 
     fn count(&mut self, key: ShapeId, shape: &Shape) {

@@ -49,6 +49,10 @@ impl PathMap {
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
+        if self.0.is_empty() {
+            self.clone_from(other);
+            return;
+        }
         // Nearly always both have the same paths.
         if self.keys().eq(other.keys()) {
             for ((_, kept), (_, figures)) in self.0.iter_mut().zip(&other.0) {
@@ -86,8 +90,10 @@ impl Index<&PathId> for PathMap {
 impl FromIterator<(PathId, PathFigures)> for PathMap {
     fn from_iter<T: IntoIterator<Item = (PathId, PathFigures)>>(paths: T) -> Self {
         let mut paths: Vec<_> = paths.into_iter().collect();
-        paths.sort_unstable_by_key(|(path, _)| *path);
-        paths.dedup_by_key(|(path, _)| *path);
+        if !paths.is_sorted_by(|(one, _), (next, _)| one < next) {
+            paths.sort_unstable_by_key(|(path, _)| *path);
+            paths.dedup_by_key(|(path, _)| *path);
+        }
         paths.shrink_to_fit();
         Self(paths)
     }

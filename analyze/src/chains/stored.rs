@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ahash::AHashMap;
 use spanwise_model::TraceId;
 
 use super::{
@@ -38,7 +39,7 @@ impl Chains {
         // Callers before the called.
         let mut order: Vec<(&PathId, &Path)> = self.paths.iter().collect();
         order.sort_by_key(|(id, path)| (path.level, **id));
-        let places: BTreeMap<PathId, usize> =
+        let places: AHashMap<PathId, usize> =
             order.iter().enumerate().map(|(place, (id, _))| (**id, place)).collect();
         out.length(order.len());
         for (_, path) in &order {
@@ -126,8 +127,10 @@ impl Chains {
     pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, RollupError> {
         let mut chains = Self::default();
         let mut order: Vec<PathId> = Vec::new();
+        let mut parents: Vec<Option<usize>> = Vec::new();
         for _ in 0..from.length()? {
             let above = from.place(order.len() + 1)?;
+            parents.push(above.checked_sub(1));
             let parent = above.checked_sub(1).map(|place| order[place]);
             let level = parent.map_or(0, |parent| chains.paths[&parent].level + 1);
             if level >= MAX_LEVEL {
@@ -140,14 +143,17 @@ impl Chains {
                 return Err(RollupError::Damaged);
             }
         }
-        for _ in 0..from.length()? {
-            let shape = Shape::read(from, &order)?;
+        // The last shape, by number, that has a path.
+        let mut seen: Vec<usize> = vec![0; order.len()];
+        for number in 1..=from.length()? {
+            let (shape, places) = Shape::read(from, &order)?;
+            places.iter().for_each(|place| seen[*place] = number);
             // Figures of a path need those of its caller, up to the entrance.
-            let is_whole = shape.paths.keys().all(|id| match chains.paths[id].parent {
-                Some(parent) => shape.paths.contains_key(&parent),
-                None => *id == shape.root,
+            let is_whole = places.iter().all(|place| match parents[*place] {
+                Some(parent) => seen[parent] == number,
+                None => order[*place] == shape.root,
             });
-            if !is_whole || !shape.paths.contains_key(&shape.root) {
+            if !is_whole || places.is_empty() {
                 return Err(RollupError::Damaged);
             }
             chains.cells += shape.paths.len();
@@ -192,7 +198,7 @@ impl Shape {
         }
     }
 
-    fn write(&self, out: &mut Writer, places: &BTreeMap<PathId, usize>) {
+    fn write(&self, out: &mut Writer, places: &AHashMap<PathId, usize>) {
         out.length(places[&self.root]);
         out.number(self.runs);
         out.number(self.failures);
@@ -220,7 +226,8 @@ impl Shape {
         }
     }
 
-    fn read(from: &mut Reader<'_>, order: &[PathId]) -> Result<Self, RollupError> {
+    /// A shape, and the places of its paths.
+    fn read(from: &mut Reader<'_>, order: &[PathId]) -> Result<(Self, Vec<usize>), RollupError> {
         let bucket =
             |from: &mut Reader<'_>| Ok(from.place(usize::from(super::LAST_BUCKET) + 1)? as u16);
         let mut shape = Self::new(order[from.place(order.len())?]);
@@ -236,10 +243,15 @@ impl Shape {
         for _ in 0..from.length()? {
             shape.examples.insert(bucket(from)?, TraceId(from.array()?));
         }
-        let (mut own, mut paths) = (Vec::new(), Vec::new());
-        for _ in 0..from.length()? {
+        let count = from.length()?;
+        // A damaged count claims no more than there are paths.
+        let room = count.min(order.len());
+        let (mut own, mut paths) = (Vec::new(), Vec::with_capacity(room));
+        let mut places = Vec::with_capacity(room);
+        for _ in 0..count {
             let place = from.place(order.len() << 1)?;
             let id = order[place >> 1];
+            places.push(place >> 1);
             if place & 1 == 0 {
                 own.push(id);
             }
@@ -247,13 +259,12 @@ impl Shape {
         }
         own.sort_unstable();
         shape.own = (own.len() < paths.len()).then(|| own.into());
-        let count = paths.len();
         shape.paths = paths.into_iter().collect();
         // A path that is there twice is damage.
         if shape.paths.len() < count {
             return Err(RollupError::Damaged);
         }
-        Ok(shape)
+        Ok((shape, places))
     }
 }
 

@@ -83,6 +83,52 @@ fn the_worked_example() {
     assert_eq!(chain.total.slowest, (100 * MS, id(1)));
 }
 
+#[test]
+fn rare_shapes_of_many_join_their_chains_and_are_found() {
+    // Optional calls in all combinations; the more calls, the rarer.
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let (mut chains, mut runs) = (Chains::default(), 0);
+    for shape in 0..64_usize {
+        let mut told: Vec<Told> = vec![("shop", None, 0, 100, false)];
+        let called = (0..6).filter(|place| shape >> place & 1 == 1);
+        told.extend(
+            called.map(|at| (names[at], Some(0), at as i64 * 10, at as i64 * 10 + 5, false)),
+        );
+        for _ in 0..=7 - told.len() {
+            chains.add_calls(id(1), &run(&told));
+            runs += 1;
+        }
+    }
+    let other = run(&[("search", None, 0, 1, false)]);
+    chains.add_calls(id(2), &other);
+    let all = chains.clone();
+    assert!(chains.join_rare_shapes(1_000).is_empty() && chains == all, "there is room");
+    let joined = chains.join_rare_shapes(100);
+    assert!(all.cells() > 250 && chains.cells() < 130, "{}", chains.cells());
+    assert_eq!((chains.runs(), chains.joined_shapes), (runs + 1, joined.len() as u64));
+    assert_eq!(chains.shapes.len() + joined.len(), all.shapes.len());
+    // No figure of the entrance changes.
+    assert_eq!(chains.entrances(), all.entrances());
+    assert_eq!(chains.strengths(), all.strengths());
+    let sums = |chains: &Chains| {
+        let mut sums: BTreeMap<PathId, (u64, u64, u128)> = BTreeMap::new();
+        for (path, figures) in chains.shapes.values().flat_map(|shape| &shape.paths) {
+            let sum = sums.entry(*path).or_default();
+            sum.0 += figures.calls;
+            sum.1 += figures.runs;
+            sum.2 += figures.self_nano;
+        }
+        sums
+    };
+    assert_eq!(sums(&chains), sums(&all));
+    for (shape, founder) in joined {
+        chains.set_joined(shape, founder);
+        let found = chains.chains();
+        let of = |id| found.iter().position(|chain| chain.shapes.contains(&id));
+        assert!(of(shape).is_some() && of(shape) == of(founder));
+    }
+}
+
 fn named(service: &str) -> Operation {
     Operation { service: service.to_owned(), operation: "do".to_owned() }
 }

@@ -37,8 +37,12 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn number(&mut self, number: u64) {
-        self.large(number.into());
+    pub(crate) fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.bytes.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.bytes.push(number as u8);
     }
 
     pub(crate) fn large(&mut self, mut number: u128) {
@@ -126,6 +130,11 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn number(&mut self) -> Result<u64, RollupError> {
+        // Most are small.
+        if let [byte @ 0..0x80, rest @ ..] = self.bytes {
+            self.bytes = rest;
+            return Ok((*byte).into());
+        }
         u64::try_from(self.large()?).map_err(|_| RollupError::Damaged)
     }
 

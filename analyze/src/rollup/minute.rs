@@ -3,7 +3,7 @@
 use ahash::AHashMap;
 
 use super::bytes::{Reader, RollupError, Writer};
-use crate::chains::{ChainCall, Chains, Sketch, less};
+use crate::chains::{ChainCall, Chains, ShapeId, Sketch, less};
 use crate::names::{Name, Names};
 use spanwise_model::TraceId;
 
@@ -12,6 +12,8 @@ pub(super) const VERSION: u8 = 1;
 /// The most operations, and the most edges between them.
 const MOST_OPERATIONS: usize = 100_000;
 const MOST_EDGES: usize = 200_000;
+/// Paths of the shapes of one entrance in an hour, from which on rarer shapes join their chains.
+const MOST_PATHS_OF_ENTRANCE: usize = 2_000;
 
 /// Calls of an operation, or from one operation to another.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -78,6 +80,8 @@ pub struct Minute {
     edges: AHashMap<(Key, Key), Timed>,
     /// Calls of operations and of edges for which there was no room. Chains may count them.
     pub folded_calls: u64,
+    /// Shapes that joined others, and which.
+    joined: Vec<(ShapeId, ShapeId)>,
 }
 
 /// Places of the callers' names, for reuse.
@@ -133,6 +137,18 @@ impl Minute {
         }
     }
 
+    /// Adds what the other counted, which is needed no more.
+    pub fn merge_all(&mut self, mut other: Self) {
+        self.chains.merge_all(std::mem::take(&mut other.chains));
+        self.merge(&other);
+    }
+
+    /// Makes room: in entrances with many shapes, the rarer ones join their chains for good. For
+    /// hours, which are kept long and read often.
+    pub fn join_rare_shapes(&mut self) {
+        self.joined.extend(self.chains.join_rare_shapes(MOST_PATHS_OF_ENTRANCE));
+    }
+
     /// Takes away what the other counted.
     pub fn subtract(&mut self, other: &Self) {
         self.chains.subtract(&other.chains);
@@ -154,6 +170,11 @@ impl Minute {
     /// The same without the rest.
     pub fn into_chains(self) -> Chains {
         self.chains
+    }
+
+    /// Shapes that joined others, and which.
+    pub(super) fn joined(&self) -> &[(ShapeId, ShapeId)] {
+        &self.joined
     }
 
     pub(super) const fn chains_mut(&mut self) -> &mut Chains {

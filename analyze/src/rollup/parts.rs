@@ -16,6 +16,8 @@ pub enum RollupPart {
     Entrance(PathId),
     /// Operations and edges.
     Operations,
+    /// Shapes that joined others, so that their ids find their chains.
+    Joined,
 }
 
 impl RollupPart {
@@ -25,6 +27,7 @@ impl RollupPart {
             Self::Head => (0, 0),
             Self::Entrance(PathId(id)) => (1, id),
             Self::Operations => (2, 0),
+            Self::Joined => (3, 0),
         }
     }
 
@@ -34,6 +37,7 @@ impl RollupPart {
             0 => Some(Self::Head),
             1 => Some(Self::Entrance(PathId(id))),
             2 => Some(Self::Operations),
+            3 => Some(Self::Joined),
             _ => None,
         }
     }
@@ -123,12 +127,39 @@ impl Minute {
         let mut out = Writer::default();
         self.write_operations(&mut out);
         parts.push((RollupPart::Operations, out.finish(VERSION)));
+        if !self.joined().is_empty() {
+            let mut out = Writer::default();
+            out.length(self.joined().len());
+            for (shape, founder) in self.joined() {
+                out.raw(&shape.0.to_le_bytes());
+                out.raw(&founder.0.to_le_bytes());
+            }
+            parts.push((RollupPart::Joined, out.finish(VERSION)));
+        }
         parts
     }
 
     /// Adds what a head says is not in chains.
     pub fn merge_head(&mut self, head: &RollupHead) {
         self.chains_mut().add_left_out(head.left_out);
+    }
+
+    /// The shape that another one joined, by the bytes of [`RollupPart::Joined`].
+    ///
+    /// # Errors
+    /// If a later program wrote them, or they are damaged.
+    pub fn joined_by(bytes: &[u8], shape: ShapeId) -> Result<Option<ShapeId>, RollupError> {
+        let from = &mut Reader::new(bytes, VERSION)?;
+        let mut found = None;
+        for _ in 0..from.length()? {
+            let joined = ShapeId(u64::from_le_bytes(from.array()?));
+            let founder = ShapeId(u64::from_le_bytes(from.array()?));
+            if joined == shape {
+                found = Some(founder);
+            }
+        }
+        from.end()?;
+        Ok(found)
     }
 
     /// Adds what a part holds.
@@ -142,7 +173,7 @@ impl Minute {
                 let from = &mut Reader::new(bytes, VERSION)?;
                 let chains = Chains::read(from)?;
                 from.end()?;
-                self.chains_mut().merge(&chains);
+                self.chains_mut().merge_all(chains);
             }
             RollupPart::Operations => {
                 let from = &mut Reader::new(bytes, VERSION)?;
@@ -151,6 +182,8 @@ impl Minute {
                 from.end()?;
                 self.merge(&other);
             }
+            // It says nothing about figures.
+            RollupPart::Joined => {}
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ async fn day(
 ) -> anyhow::Result<()> {
     let store = EmbeddedStore::open(EmbeddedConfig::new(directory)).await?;
     let files = store.derived().context("the store keeps rollups")?;
-    let (cost, whole) = make(topology, seed, runs, &files)?;
+    let cost = make(topology, seed, runs, &files)?;
     let (count, bytes) = files.totals();
     println!(
         "a day of {}: {runs} runs, {} spans, {count} files with {bytes} bytes",
@@ -73,10 +73,6 @@ async fn day(
     );
     println!("figure analysis.live_rollup_cpu_us_per_span {:.3} us", per_span(cost.live_seconds));
     println!("figure analysis.rollup_bytes_per_span {:.3} B", bytes as f64 / cost.spans as f64);
-    let chains = whole.chains().chains();
-    let every = (chains.len() / PAGES).max(1);
-    let asked: Vec<ShapeId> =
-        chains.iter().step_by(every).filter_map(|chain| chain.shapes.first().copied()).collect();
     let time = TimeRange {
         from_unix_nano: START_UNIX_NANO,
         to_unix_nano: START_UNIX_NANO + DAY_HOURS * HOUR_NANO,
@@ -86,6 +82,14 @@ async fn day(
         let queries = Queries::new(Arc::<EmbeddedStore>::clone(&store));
         async move { queries.observed_runs(time, BOUNDS, what).await }
     };
+    let began = Instant::now();
+    let all = ask(RunFigures::Chains).await?;
+    let chains = all.chains.chains();
+    let list = began.elapsed().as_secs_f64() * 1e3;
+    ensure!(all.runs() as usize == runs, "{} of {runs} runs are counted", all.runs());
+    let every = (chains.len() / PAGES).max(1);
+    let asked: Vec<ShapeId> =
+        chains.iter().step_by(every).filter_map(|chain| chain.shapes.first().copied()).collect();
     let mut pages = Vec::new();
     for shape in asked {
         let began = Instant::now();
@@ -93,18 +97,12 @@ async fn day(
         let of_entrance = found.chains.chains();
         let page = of_entrance.iter().find(|chain| chain.shapes.contains(&shape));
         pages.push(began.elapsed().as_secs_f64() * 1e3);
-        // Minutes in which shapes joined their chains may know the shape under its chain only.
-        ensure!(page.is_some() || whole.chains().joined_shapes > 0, "chain {shape} is missing");
+        ensure!(page.is_some(), "chain {shape} is missing");
         ensure!(found.spans == 0 && found.runs() == found.runs_of_rollups, "spans were read");
     }
     pages.sort_by(f64::total_cmp);
-    let began = Instant::now();
-    let all = ask(RunFigures::Chains).await?;
-    let listed = all.chains.chains().len();
-    let list = began.elapsed().as_secs_f64() * 1e3;
-    ensure!(all.runs() as usize == runs, "{} of {runs} runs are counted", all.runs());
     let at = |share: f64| pages[((pages.len() - 1) as f64 * share) as usize];
-    println!("  {} pages of chains, one by one; the list has {listed} chains", pages.len());
+    println!("  {} pages of chains, one by one; the list has {} chains", pages.len(), chains.len());
     println!("figure analysis.chain_page_p50_ms {:.1} ms", at(0.5));
     println!("figure analysis.chain_page_p95_ms {:.1} ms", at(0.95));
     println!("figure analysis.chain_list_ms {list:.1} ms");
@@ -112,13 +110,8 @@ async fn day(
     Ok(())
 }
 
-/// Makes the day's files. Returns also the figures of all of it together.
-fn make(
-    topology: &Topology,
-    seed: u64,
-    runs: usize,
-    files: &DerivedFiles,
-) -> anyhow::Result<(Cost, Minute)> {
+/// Makes the day's files.
+fn make(topology: &Topology, seed: u64, runs: usize, files: &DerivedFiles) -> anyhow::Result<Cost> {
     let mut random = Random::new(seed);
     let rate: f64 = topology.entrances.iter().map(|(_, rate)| rate).sum();
     let mut until: Vec<(f64, OperationAt)> = Vec::new();
@@ -130,7 +123,7 @@ fn make(
     let mut traffic = Traffic::new(topology, seed ^ 0xfeed);
     let mut live = LiveRollup::new(LiveConfig::default(), START_UNIX_NANO - HOUR_NANO, i64::MIN);
     let mut window = Window::new(WindowConfig::default());
-    let (mut cost, mut whole, mut hour) = (Cost::default(), Minute::default(), Minute::default());
+    let (mut cost, mut hour) = (Cost::default(), Minute::default());
     let mut spans: Vec<Span> = Vec::new();
     let (mut run, mut batch) = (0, 0);
     let day = DAY_HOURS * HOUR_NANO;
@@ -178,7 +171,6 @@ fn make(
         let parts = parts(&figures);
         cost.live_seconds += cpu_seconds() - began;
         cost.minutes += 1;
-        whole.merge(&figures);
         if settled > day - HOURS_IN_MINUTES * HOUR_NANO {
             put(files, minute, MINUTE_NANO, &parts)?;
             continue;
@@ -186,13 +178,14 @@ fn make(
         let began = cpu_seconds();
         hour.merge(&figures);
         if settled % HOUR_NANO == 0 {
-            let figures = std::mem::take(&mut hour);
+            let mut figures = std::mem::take(&mut hour);
+            figures.join_rare_shapes();
             let parts = self::parts(&figures);
             put(files, START_UNIX_NANO + settled - HOUR_NANO, HOUR_NANO, &parts)?;
         }
         cost.live_seconds += cpu_seconds() - began;
     }
-    Ok((cost, whole))
+    Ok(cost)
 }
 
 fn parts(figures: &Minute) -> Vec<DerivedPart> {

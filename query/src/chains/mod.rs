@@ -55,6 +55,8 @@ pub struct ObservedRuns {
     pub all_runs: Option<u64>,
     /// Of all runs, those that were counted in rollups.
     pub runs_of_rollups: u64,
+    /// Rollups to which spans came later, and that are not corrected yet.
+    pub outdated_rollups: usize,
     /// The length of time that rates are computed over: from the first run on.
     pub window_seconds: f64,
     /// Traces that were looked at.
@@ -111,7 +113,10 @@ impl Queries {
             None => self.read_runs(time, bounds).await?,
         };
         let observed = Arc::new(observed);
-        self.runs.insert(&observed, question, epoch);
+        // What is being corrected is soon out of date.
+        if observed.outdated_rollups == 0 {
+            self.runs.insert(&observed, question, epoch);
+        }
         Ok(observed)
     }
 

@@ -82,6 +82,7 @@ impl Queries {
             from_unix_nano: read.from_unix_nano,
             all_runs: None,
             runs_of_rollups: 0,
+            outdated_rollups: 0,
             traces: read.traces,
             spans: read.spans,
             warnings,

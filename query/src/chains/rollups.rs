@@ -7,7 +7,7 @@ use spanwise_analyze::bottlenecks::Bottlenecks;
 use spanwise_analyze::rollup::{Minute, RollupError, RollupHead, RollupPart};
 use spanwise_analyze::{ChainCall, Chains, PathId, Peaks, ShapeId};
 use spanwise_model::TraceId;
-use spanwise_store::embedded::DerivedFiles;
+use spanwise_store::embedded::{DerivedFile, DerivedFiles};
 use spanwise_store::{DerivedPart, DerivedPartName, TimeRange};
 
 use super::ObservedRuns;
@@ -24,7 +24,7 @@ const READING: &str = "reading rollups";
 /// What was read of one file. `None` if it is not there, or not intact.
 pub(super) fn read_parts(
     files: &DerivedFiles,
-    file: TimeRange,
+    file: DerivedFile,
     is_wanted: impl Fn(RollupPart) -> bool,
 ) -> Option<Vec<(RollupPart, Vec<u8>)>> {
     let part = |name: DerivedPartName| RollupPart::of(name.kind, name.id);
@@ -44,7 +44,7 @@ pub(super) fn derived_parts(minute: &Minute) -> Vec<DerivedPart> {
 /// Adds all parts of a file. Returns `None`, and sets a damaged file aside, if that is not possible.
 pub(super) fn merge_file(
     files: &DerivedFiles,
-    file: TimeRange,
+    file: DerivedFile,
     into: &mut Minute,
     is_wanted: impl Fn(RollupPart) -> bool,
 ) -> Option<()> {
@@ -55,11 +55,11 @@ pub(super) fn merge_file(
             return None;
         }
     }
-    into.merge(&read);
+    into.merge_all(read);
     Some(())
 }
 
-fn set_aside(files: &DerivedFiles, file: TimeRange, error: RollupError) {
+fn set_aside(files: &DerivedFiles, file: DerivedFile, error: RollupError) {
     files.set_aside(file, &error.to_string());
 }
 
@@ -70,11 +70,12 @@ fn snapped(files: &DerivedFiles, time: TimeRange) -> TimeRange {
     let back = |edge: i64| {
         let before = edge.saturating_sub(1);
         let around = TimeRange { from_unix_nano: before, to_unix_nano: edge.saturating_add(1) };
-        let inside = |file: &&TimeRange| {
+        let inside = |file: &TimeRange| {
             let short = file.to_unix_nano - file.from_unix_nano <= length / LONGER;
             short && file.from_unix_nano < edge && edge < file.to_unix_nano
         };
-        files.list(around).iter().find(inside).map_or(edge, |file| file.from_unix_nano)
+        let mut around = files.covering(around).into_iter().map(|file| file.time);
+        around.find(inside).map_or(edge, |file| file.from_unix_nano)
     };
     TimeRange { from_unix_nano: back(time.from_unix_nano), to_unix_nano: back(time.to_unix_nano) }
 }
@@ -110,10 +111,11 @@ impl TraceCounter for Rest {
 }
 
 /// The heads of the files inside of this range, the earliest first.
-fn heads(files: &DerivedFiles, time: TimeRange) -> Vec<(TimeRange, RollupHead)> {
+fn heads(files: &DerivedFiles, time: TimeRange) -> Vec<(DerivedFile, RollupHead)> {
     let mut heads = Vec::new();
-    for file in files.list(time) {
-        if file.from_unix_nano < time.from_unix_nano || file.to_unix_nano > time.to_unix_nano {
+    for file in files.covering(time) {
+        let DerivedFile { time: of, .. } = file;
+        if of.from_unix_nano < time.from_unix_nano || of.to_unix_nano > time.to_unix_nano {
             continue;
         }
         let Some(parts) = read_parts(files, file, |part| part == RollupPart::Head) else {
@@ -128,10 +130,28 @@ fn heads(files: &DerivedFiles, time: TimeRange) -> Vec<(TimeRange, RollupHead)> 
     heads
 }
 
+/// The shape that this one joined in the newest of these files, with its entrance.
+fn joined(
+    files: &DerivedFiles,
+    heads: &[(DerivedFile, RollupHead)],
+    shape: ShapeId,
+) -> Option<(ShapeId, PathId)> {
+    heads.iter().rev().find_map(|(file, head)| {
+        let parts = read_parts(files, *file, |part| part == RollupPart::Joined)?;
+        match Minute::joined_by(&parts.first()?.1, shape) {
+            Ok(founder) => founder.and_then(|it| Some((it, head.entrance_of(it)?))),
+            Err(error) => {
+                set_aside(files, *file, error);
+                None
+            }
+        }
+    })
+}
+
 /// The chains of these files: all, or those of one entrance. `None` if a file is not there any more.
 fn chains(
     files: &DerivedFiles,
-    heads: &[(TimeRange, RollupHead)],
+    heads: &[(DerivedFile, RollupHead)],
     entrance: Option<PathId>,
 ) -> Option<Chains> {
     let mut minute = Minute::default();
@@ -142,7 +162,7 @@ fn chains(
         }
         let is_wanted = |part| match part {
             RollupPart::Entrance(found) => entrance.is_none_or(|wanted| found == wanted),
-            RollupPart::Head | RollupPart::Operations => false,
+            RollupPart::Head | RollupPart::Operations | RollupPart::Joined => false,
         };
         merge_file(files, *file, &mut minute, is_wanted)?;
     }
@@ -180,10 +200,10 @@ impl Queries {
         time: TimeRange,
         bounds: Bounds,
         shape: Option<ShapeId>,
-        heads: Vec<(TimeRange, RollupHead)>,
+        heads: Vec<(DerivedFile, RollupHead)>,
     ) -> Result<Option<ObservedRuns>, QueryError> {
         let began = Instant::now();
-        let inside: Vec<TimeRange> = heads.iter().map(|(file, _)| *file).collect();
+        let inside: Vec<TimeRange> = heads.iter().map(|(file, _)| file.time).collect();
         let mut rest = Rest::default();
         let (mut traces, mut spans) = (0, 0);
         let (mut from_unix_nano, mut warnings) = (time.from_unix_nano, Vec::new());
@@ -208,6 +228,13 @@ impl Queries {
                 ));
             }
         }
+        let outdated_rollups = heads.iter().filter(|(file, _)| file.is_outdated).count();
+        if outdated_rollups > 0 {
+            warnings.push(format!(
+                "spans came late to {outdated_rollups} rollups: their figures are those from before, \
+                 and are being corrected"
+            ));
+        }
         let of_rollups: u64 = heads.iter().map(|(_, head)| head.runs).sum();
         let all_runs = of_rollups + rest.chains.runs();
         let first = heads.iter().filter(|(_, head)| head.runs > 0);
@@ -217,6 +244,18 @@ impl Queries {
             let newest = heads.iter().rev().find_map(|(_, head)| head.entrance_of(shape));
             newest.or_else(|| rest.chains.entrance_of(shape))
         });
+        let mut founder = None;
+        let entrance = match (shape, entrance) {
+            (Some(shape), Some(None)) => {
+                let (looked, among) = (Arc::clone(files), heads);
+                let look = move || (joined(&looked, &among, shape), among);
+                let (found, among) = on_blocking_thread(READING, look).await?;
+                heads = among;
+                founder = found.map(|(founder, _)| (shape, founder));
+                Some(found.map(|(_, entrance)| entrance))
+            }
+            (_, entrance) => entrance,
+        };
         let entrance = match entrance {
             // No run is of a chain with it.
             Some(None) => {
@@ -236,6 +275,9 @@ impl Queries {
             rest.chains.retain_entrance(entrance);
         }
         chains.merge(&rest.chains);
+        if let Some((shape, founder)) = founder {
+            chains.set_joined(shape, founder);
+        }
         warnings.extend(left_out(&chains));
         Ok(Some(ObservedRuns {
             window_seconds: window_seconds(first, time),
@@ -246,6 +288,7 @@ impl Queries {
             from_unix_nano,
             all_runs: Some(all_runs),
             runs_of_rollups: of_rollups,
+            outdated_rollups,
             traces,
             spans,
             warnings,

@@ -2,7 +2,8 @@
 //! removed because rows were deleted or came late.
 //!
 //! A rollup that is missing is made, from what a live stage counted or else from spans. So whatever
-//! goes wrong, it is enough to remove a file. Removal is durable before late rows can leave the log,
+//! goes wrong, it is enough to remove a file. One to which rows came late is outdated: it counts as
+//! missing, and is read until it is made again. That is durable before late rows can leave the log,
 //! so a crash loses no correction.
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use spanwise_analyze::Labels;
 use spanwise_analyze::rollup::Minute;
 use spanwise_assemble::Trace;
 use spanwise_model::TraceId;
-use spanwise_store::embedded::DerivedFiles;
+use spanwise_store::embedded::{DerivedFile, DerivedFiles};
 use spanwise_store::{Order, Predicate, Query, StoreError, TimeRange};
 
 use super::read::outline;
@@ -28,8 +29,9 @@ const HOUR_NANO: i64 = 60 * MINUTE_NANO;
 const SETTLE_NANO: i64 = MINUTE_NANO / 2;
 /// Minutes become hours after so many whole hours.
 const HOURS_IN_MINUTES: i64 = 2;
-/// A minute to which something came late is made again so long afterwards: more may come.
-const AGAIN_NANO: i64 = MINUTE_NANO / 2;
+/// A minute to which something came late is made again so long afterwards, when the trace has
+/// settled: more may come.
+const AGAIN_NANO: i64 = MINUTE_NANO / 4;
 /// Rows that are older than this have no rollups.
 const OLDEST_NANO: i64 = 400 * 24 * HOUR_NANO;
 /// Traces that are looked up together because rows of them came late.
@@ -63,21 +65,22 @@ pub struct RollupMarks {
 }
 
 impl RollupMarks {
-    /// Removes the rollup of a time, durably. It is made again from spans.
+    /// Says, durably, that the rollup of a time is outdated. It is made again from spans.
     ///
     /// # Errors
-    /// If it cannot be removed.
+    /// If that cannot be kept.
     pub fn mark(&self, unix_nano: i64, now_unix_nano: i64) -> Result<(), StoreError> {
         let minute = span_of(minute_of(unix_nano), MINUTE_NANO);
         let again = now_unix_nano.saturating_add(AGAIN_NANO);
         let mut waiting = self.waiting.lock();
-        waiting.insert(minute.from_unix_nano, again);
+        // Where rows come all the time, it is made again and again.
+        waiting.entry(minute.from_unix_nano).or_insert(again);
         for file in self.files.list(minute) {
-            waiting.insert(file.from_unix_nano, again);
+            waiting.entry(file.from_unix_nano).or_insert(again);
         }
         drop(waiting);
         // Also where there is none: it may be about to be written.
-        self.files.remove(minute)
+        self.files.outdate(minute)
     }
 
     /// [`DerivedFiles::removals`].
@@ -254,8 +257,9 @@ impl RollupUpkeep {
         let merge = move || {
             let mut hour = Minute::default();
             for part in parts {
-                merge_file(&files, part, &mut hour, |_| true)?;
+                merge_file(&files, DerivedFile::fresh(part), &mut hour, |_| true)?;
             }
+            hour.join_rare_shapes();
             Some(hour)
         };
         match on_blocking_thread("merging rollups", merge).await? {

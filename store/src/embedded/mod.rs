@@ -45,7 +45,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 pub use config::{EmbeddedConfig, ObjectStorageConfig};
-pub use derived::DerivedFiles;
+pub use derived::{DerivedFile, DerivedFiles};
 #[cfg(feature = "clickhouse")]
 pub(crate) use fault::engine;
 pub use sql::{SqlWorker, run_sql_worker};

@@ -767,6 +767,10 @@ const ASSEMBLY: &[CounterMeaning] = &[
 
 const STORE: &[CounterMeaning] = &[
     info("derived_files", "files of rollups"),
+    info(
+        "derived_files_outdated",
+        "files of rollups to which spans came late, and that are made again",
+    ),
     info("derived_bytes", "bytes of rollups"),
     row(
         "derived_files_broken",
