@@ -12,6 +12,8 @@ import org.junit.jupiter.api.Test;
 /** What is kept and sent, in a virtual machine of its own. */
 class SamplingTest {
   private static final Receiver RECEIVER = Receiver.ONE;
+  private static final int FAILURES = 200;
+  private static final int SUCCESSES = 2000;
 
   private static long count(String path) {
     return RECEIVER.all().stream().filter(span -> path.equals(span.target())).count();
@@ -36,21 +38,22 @@ class SamplingTest {
     System.out.printf("figure jvm.wire_bytes_per_span %.1f B%n", each);
     assertTrue(each <= 60, () -> each + " bytes a span");
 
-    RECEIVER.answer("sampling 4000\n");
+    RECEIVER.answer("sampling 1000\n");
     // The answer to the first of them is taken before the second is sent.
     for (String path : new String[] {"/bad-first", "/bad-second"}) {
       call(at, path, 1);
       RECEIVER.await(span -> path.equals(span.target()));
     }
-    for (int round = 0; round < 20; round++) {
-      call(at, "/few", 20);
+    for (int failure = 0; failure < FAILURES; failure++) {
+      call(at, "/few", SUCCESSES / FAILURES);
       call(at, "/bad", 1);
     }
     call(at, "/bad-last", 1);
     RECEIVER.await(span -> "/bad-last".equals(span.target()));
-    assertEquals(20, count("/bad"));
-    // 400 traces, of which 1 in 4000 is kept.
-    assertTrue(count("/few") < 10, () -> count("/few") + " of 400");
+    System.out.printf("figure jvm.failures_kept_share %.4f 1%n", (double) count("/bad") / FAILURES);
+    assertEquals(FAILURES, count("/bad"));
+    // Of 2000 traces, 1 in 1000 is kept.
+    assertTrue(count("/few") < 20, () -> count("/few") + " of " + SUCCESSES);
     server.stop(0);
   }
 
