@@ -51,13 +51,13 @@ class OtherJavaTest {
     return found.isEmpty() ? List.of(Path.of(System.getProperty("java.home"))) : found;
   }
 
-  private static String trace(int request) {
-    return String.format("%032x", 0x1000 + request);
+  private static String trace(Path java, int request) {
+    return String.format("%016x%016x", feature(java), 1 + request);
   }
 
-  private static Callable<String[]> order(Shop shop, int request) {
+  private static Callable<String[]> order(Shop shop, String trace) {
     return () -> Shop.ask(shop.at + "/order?" + shop.at + "/called",
-        "traceparent", "00-" + trace(request) + "-b7ad6b7169203331-01").trim().split("\n");
+        "traceparent", "00-" + trace + "-b7ad6b7169203331-01").trim().split("\n");
   }
 
   @ParameterizedTest
@@ -73,14 +73,14 @@ class OtherJavaTest {
     try (Shop shop = new Shop(java, ProcessBuilder.Redirect.INHERIT, options.toArray(new String[0]))) {
       List<Callable<String[]>> all = new ArrayList<>();
       for (int request = 0; request < REQUESTS; request++) {
-        all.add(order(shop, request));
+        all.add(order(shop, trace(java, request)));
       }
       int request = 0;
       for (var answer : pool.invokeAll(all)) {
         String[] headers = answer.get();
         assertEquals(2, headers.length);
         assertNotEquals(headers[0], headers[1]);
-        String trace = trace(request++);
+        String trace = trace(java, request++);
         for (String header : headers) {
           assertEquals(trace, header.split("-").length > 1 ? header.split("-")[1] : header);
         }

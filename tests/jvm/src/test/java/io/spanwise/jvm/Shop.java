@@ -167,8 +167,7 @@ final class Shop implements AutoCloseable {
       try {
         return (String) ManagementFactory.getPlatformMBeanServer().invoke(
             new ObjectName("com.sun.management:type=DiagnosticCommand"), name,
-            arguments.length == 0 ? new Object[0] : new Object[] {arguments},
-            arguments.length == 0 ? new String[0] : new String[] {String[].class.getName()});
+            new Object[] {arguments}, new String[] {String[].class.getName()});
       } catch (JMException failure) {
         throw new IOException(failure);
       }

@@ -69,6 +69,8 @@ class SoakTest {
     List<Memory> measured = new ArrayList<>();
     long begun = System.nanoTime();
     try (Shop shop = new Shop()) {
+      // Whether it can be measured is not to be known at the end.
+      Memory.of(shop);
       URI order = URI.create(shop.at + "/order?" + shop.at + "/called");
       List<Thread> load = new ArrayList<>();
       for (int each = 0; each < CLIENTS; each++) {
