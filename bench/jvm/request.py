@@ -32,7 +32,7 @@ AGENT = ROOT / "target" / "java-helper" / "spanwise-java-helper.jar"
 WAYS = {"none": None, "none again": None, "100 %": "sampling=1", "1 %": "sampling=100"}
 JVM = ("-Xms256m", "-Xmx256m", "-XX:+UseSerialGC")
 SPANS = 2
-START_SECONDS = 60
+START_SECONDS = 180
 # The agent sends after half a second.
 SEND_SECONDS = 1
 # Of one trace in 100: chance moves the share of a turn.
