@@ -35,8 +35,8 @@ SPANS = 2
 START_SECONDS = 180
 # The agent sends after half a second.
 SEND_SECONDS = 1
-# Of one trace in 100: chance moves the share of a turn.
-FEW_LEAST, FEW_MOST = 0.004, 0.025
+# How many standard deviations chance may move the number of traces that are kept.
+DEVIATIONS = 5
 QUICK = {"rounds": 1, "turns": 1, "seconds": 1, "warm_seconds": 2}
 
 
@@ -149,7 +149,7 @@ def measure(options, server, number):
                 cpu[way] += cpu_seconds(process) - before
                 answered[way] += said["answered"]
                 p99[way].append(said["p99_us"] / 1e3)
-                check(way, (server.settle() - spans) / said["answered"] / SPANS)
+                check(way, (server.settle() - spans) / SPANS, said["answered"])
     finally:
         for process, _ in machines.values():
             process.stdin.close()
@@ -160,11 +160,13 @@ def measure(options, server, number):
     return found
 
 
-def check(way, share):
+def check(way, kept, requests):
     """What is fast because it records nothing must not count."""
-    least, most = {None: (0, 0), "sampling=1": (1, 1), "sampling=100": (FEW_LEAST, FEW_MOST)}[WAYS[way]]
-    if not least <= share <= most:
-        fail(f"with {way}, {share:.4f} of the spans came in")
+    wanted = {None: 0, "sampling=1": requests, "sampling=100": requests / 100}[WAYS[way]]
+    # All or nothing is no matter of chance.
+    within = DEVIATIONS * wanted ** 0.5 + 1 if WAYS[way] == "sampling=100" else 0
+    if abs(kept - wanted) > within:
+        fail(f"with {way}, {kept:.1f} of {requests} requests came in")
 
 
 def report(rounds):
