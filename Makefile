@@ -56,11 +56,12 @@ test-jvm: setup $(HELPER) $(JVM_SERVERS) ## Run the JVM agent with real librarie
 	SPANWISE=$(if $(SPANWISE),$(abspath $(SPANWISE))) mvn -q -B -f tests/jvm/pom.xml test
 	mvn -q -B -f tests/jvm/pom.xml test -Poldest -Dtest=ClientsTest,$(JVM_QUEUES)
 
-# An hour: make soak-jvm SOAK_SECONDS=3600
+# An hour: make soak-jvm SOAK_SECONDS=3600. Briefly: SOAK_SECONDS=120 SOAK_ROUNDS=20
 SOAK_SECONDS ?= 900
+SOAK_ROUNDS ?= 100
 soak-jvm: setup $(HELPER) ## The JVM agent attached and detached 100 times under load: no failed request, nothing left behind
 	@SPANWISE_SETUP=jvm scripts/setup.sh
-	mvn -q -B -f tests/jvm/pom.xml test -Dtest=SoakTest -Dsoak.seconds=$(SOAK_SECONDS)
+	mvn -q -B -f tests/jvm/pom.xml test -Dtest=SoakTest -Dsoak.seconds=$(SOAK_SECONDS) -Dsoak.rounds=$(SOAK_ROUNDS)
 
 petclinic: build ## Spring Petclinic's microservices under the JVM agent (PETCLINIC=checkout of spring-petclinic-microservices)
 	@SPANWISE_SETUP=jvm scripts/setup.sh
@@ -219,9 +220,10 @@ bench-spans: setup ## Nanoseconds that the agent takes to make a span of a reque
 	$(CARGO) build --release --locked -p spanwise-bench-capture
 	target/release/spanwise-bench-capture --spans $(BENCH_SPANS)
 
-bench-jvm: setup $(HELPER) ## What the JVM agent costs a span and a start
+bench-jvm: build ## What the JVM agent costs a span, a start and a request (half an hour; BENCH_JVM=--quick to see that it runs)
+	$(CARGO) build --release --locked -p spanwise-bench-requests
 	mvn -q -B -f bench/jvm/pom.xml compile
-	bench/jvm/run.sh
+	bench/jvm/run.sh $(abspath $(BINARY)) $(abspath $(REQUESTS)) $(BENCH_JVM)
 
 bench-assemble: setup ## Nanoseconds that assembly costs each span, and large traces
 	$(CARGO) bench --locked -p spanwise-assemble --bench window --bench trace

@@ -76,9 +76,12 @@ def free_range(count):
 
 
 def start(options, directory, name, flags, *arguments):
+    # An earlier one of the same name may have said that it is ready.
+    log = options.programs.log(name)
+    said = log.stat().st_size if log.exists() else 0
     process = options.programs.start(name, "java", *flags, "-cp", CLASS_PATH, "bench.topology.Services", *arguments,
                                      stdin=subprocess.PIPE)
-    process.name = name
+    process.name, process.said = name, said
     return process
 
 
@@ -86,7 +89,7 @@ def wait(options, process):
     """Until all services of a JVM answer."""
     end = time.monotonic() + START_SECONDS
     log = options.programs.log(process.name)
-    while b"ready\n" not in log.read_bytes():
+    while b"ready\n" not in log.read_bytes()[process.said:]:
         options.programs.check(process.name, process)
         if time.monotonic() > end:
             fail(f"{process.name} is not ready after {START_SECONDS} s; see {log}")

@@ -23,6 +23,11 @@ public final class Sender implements Runnable {
   private static final int ANSWER_MILLIS = 30_000;
   private static final int MOST_ANSWER_BYTES = 64 * 1024;
   private static final long LONGEST_WAIT_NANO = TimeUnit.SECONDS.toNanos(30);
+  /**
+   * Settings come with the answer to a batch. Without spans, such as when all hooks are off, an empty
+   * one is sent after this time.
+   */
+  private static final long ASK_NANO = TimeUnit.SECONDS.toNanos(30);
 
   private static volatile Sender running;
 
@@ -36,6 +41,7 @@ public final class Sender implements Runnable {
   private OutputStream out;
   private long droppedFull;
   private long droppedDeep;
+  private long sentNano = System.nanoTime();
   private long waitNano = TimeUnit.SECONDS.toNanos(1);
   private volatile boolean ends;
   private Thread atEnd;
@@ -179,9 +185,10 @@ public final class Sender implements Runnable {
         }
         more |= encoder.isFull();
       }
-      if (encoder.count() == 0 && droppedFull + droppedDeep == 0) {
+      if (encoder.count() == 0 && droppedFull + droppedDeep == 0 && (ends || nano - sentNano < ASK_NANO)) {
         return;
       }
+      sentNano = nano;
       byte[] batch = encoder.finish(wall, resource, droppedFull, droppedDeep);
       if (deliver(batch)) {
         droppedFull = 0;

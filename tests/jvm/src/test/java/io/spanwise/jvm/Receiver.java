@@ -23,7 +23,9 @@ final class Receiver {
   private volatile String settings = "";
   private volatile long bytes;
   private final AtomicLong count = new AtomicLong();
+  private final AtomicLong dropped = new AtomicLong();
   private volatile boolean keepsFew;
+  private volatile boolean isBusy;
 
   private Receiver() {
     try {
@@ -31,9 +33,14 @@ final class Receiver {
       HttpServer server = HttpServer.create(address, 0);
       server.createContext("/v1/jvm", exchange -> {
         byte[] body = exchange.getRequestBody().readAllBytes();
+        if (isBusy) {
+          exchange.sendResponseHeaders(503, -1);
+          exchange.close();
+          return;
+        }
         byte[] answer = settings.getBytes(StandardCharsets.UTF_8);
         bytes += body.length;
-        List<Span> taken = read(ByteBuffer.wrap(body));
+        List<Span> taken = read(ByteBuffer.wrap(body), dropped);
         count.addAndGet(taken.size());
         if (keepsFew) {
           spans.clear();
@@ -56,6 +63,16 @@ final class Receiver {
   /** Keeps the last batch only, for tests that last. */
   void keepFew() {
     keepsFew = true;
+  }
+
+  /** Takes nothing while it is busy. */
+  void busy(boolean isBusy) {
+    this.isBusy = isBusy;
+  }
+
+  /** Spans that agents have dropped, as they say. */
+  long dropped() {
+    return dropped.get();
   }
 
   /** All spans that have come. */
@@ -94,13 +111,12 @@ final class Receiver {
     }
   }
 
-  private static List<Span> read(ByteBuffer in) {
+  private static List<Span> read(ByteBuffer in, AtomicLong dropped) {
     if (in.getInt() != ('S' << 24 | 'W' << 16 | 'J' << 8 | 1)) {
       throw new IllegalArgumentException("no batch");
     }
     number(in);
-    number(in);
-    number(in);
+    dropped.addAndGet(number(in) + number(in));
     for (long pairs = number(in); pairs > 0; pairs--) {
       text(in);
       text(in);

@@ -13,9 +13,16 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.Path;
 import java.sql.DriverManager;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.Executor;
+import java.util.concurrent.Executors;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import javax.management.JMException;
+import javax.management.ObjectName;
 import org.apache.catalina.startup.Tomcat;
 
 /** A program of its own: Tomcat, a database and two clients. `/order?URL` calls the URL with both. */
@@ -25,12 +32,17 @@ final class Shop implements AutoCloseable {
 
   /** Starts it in a virtual machine of its own, and waits until it answers. */
   Shop(String... options) throws Exception {
+    this(Path.of(System.getProperty("java.home")), ProcessBuilder.Redirect.INHERIT, options);
+  }
+
+  /** The same with another Java, and another place for what it says on standard error. */
+  Shop(Path java, ProcessBuilder.Redirect errors, String... options) throws Exception {
     List<String> command = new ArrayList<>();
-    command.add(System.getProperty("java.home") + "/bin/java");
+    command.add(java.resolve("bin/java").toString());
     command.add("-Xmx128m");
     command.addAll(List.of(options));
     command.addAll(List.of("-cp", System.getProperty("java.class.path"), Shop.class.getName()));
-    process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+    process = new ProcessBuilder(command).redirectError(errors).start();
     String port = process.inputReader().readLine();
     if (port == null) {
       throw new IOException("the program does not start");
@@ -140,9 +152,26 @@ final class Shop implements AutoCloseable {
     }
   }
 
-  /** Bytes of the heap and of the metaspace, and classes, after a collection. */
+  /**
+   * Bytes of the heap and of the metaspace, classes, and old versions of classes, after a collection.
+   * The virtual machine counts each change of a class as one that was loaded, so its own count says
+   * nothing here. It lists a class once more for each old version that some thread still runs. Blocks
+   * of the metaspace that it has freed are among those that its pool calls used.
+   */
   static final class Memory extends javax.servlet.http.HttpServlet {
     private static final long serialVersionUID = 1;
+    private static final Pattern METASPACE =
+        Pattern.compile("Both:.* (\\d+) bytes \\([^)]*\\) used,.*deallocated: \\d+ blocks with (\\d+) bytes");
+
+    private static String command(String name, String... arguments) throws IOException {
+      try {
+        return (String) ManagementFactory.getPlatformMBeanServer().invoke(
+            new ObjectName("com.sun.management:type=DiagnosticCommand"), name,
+            new Object[] {arguments}, new String[] {String[].class.getName()});
+      } catch (JMException failure) {
+        throw new IOException(failure);
+      }
+    }
 
     @Override
     protected void doGet(
@@ -154,10 +183,16 @@ final class Shop implements AutoCloseable {
         System.gc();
         least = Math.min(least, ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed());
       }
-      long metaspace = ManagementFactory.getMemoryPoolMXBeans().stream()
-          .filter(pool -> pool.getName().equals("Metaspace")).mapToLong(pool -> pool.getUsage().getUsed()).sum();
-      response.getWriter().print(
-          least + " " + metaspace + " " + ManagementFactory.getClassLoadingMXBean().getLoadedClassCount());
+      String said = command("vmMetaspace", "scale=1");
+      Matcher metaspace = METASPACE.matcher(said);
+      if (!metaspace.find()) {
+        throw new IOException("no figures of the metaspace: " + said);
+      }
+      List<String> classes = command("vmClassHierarchy").lines().map(line -> line.replaceFirst("^[| -]*", "")).toList();
+      long names = classes.stream().distinct().count();
+      response.getWriter().print(least + " "
+          + (Long.parseLong(metaspace.group(1)) - Long.parseLong(metaspace.group(2))) + " "
+          + Long.parseLong(metaspace.group(2)) + " " + names + " " + (classes.size() - names));
     }
   }
 
@@ -169,6 +204,11 @@ final class Shop implements AutoCloseable {
     Tomcat tomcat = new Tomcat();
     tomcat.setBaseDir(base.getPath());
     tomcat.setPort(0);
+    if (Boolean.getBoolean("shop.virtual")) {
+      // Of Java 21.
+      tomcat.getConnector().getProtocolHandler().setExecutor(
+          (Executor) Executors.class.getMethod("newVirtualThreadPerTaskExecutor").invoke(null));
+    }
     var context = tomcat.addContext("", null);
     Tomcat.addServlet(context, "order", new Order());
     context.addServletMappingDecoded("/", "order");
