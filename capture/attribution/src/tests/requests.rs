@@ -17,7 +17,10 @@ fn one_request_at_a_time_proves_nothing_of_several() {
 fn a_thread_is_likely_until_proven_and_certain_then() {
     let mut attributor = attributor(other());
     let fragment = read(&mut attributor, 1, 1, 1);
-    assert_eq!(attributor.request_sent(caller(1), None), within(fragment, Evidence::Thread, LIKELY));
+    assert_eq!(
+        attributor.request_sent(caller(1), None),
+        within(fragment, Evidence::Thread, LIKELY)
+    );
     over(&mut attributor, 1, 1, 1);
     prove(&mut attributor);
     let first = read(&mut attributor, 1, 2, 2);
@@ -278,7 +281,10 @@ fn a_request_whose_connection_closed_proves_nothing() {
         attributor.request_over(caller(1), exchange, 0, None);
     }
     let fragment = read(&mut attributor, 1, 200, 200);
-    assert_eq!(attributor.request_sent(caller(1), None), within(fragment, Evidence::Thread, LIKELY));
+    assert_eq!(
+        attributor.request_sent(caller(1), None),
+        within(fragment, Evidence::Thread, LIKELY)
+    );
 }
 
 /// A loop that serves one request at a time, and makes calls of its own meanwhile.
@@ -291,7 +297,10 @@ fn a_thread_that_does_more_than_one_thing_at_a_time_is_never_certain() {
     let (call, own) = (2, 3);
     assert_eq!(called(&mut attributor, 1, call), within(fragment, Evidence::Thread, 1.0));
     attributor.bytes_read(Caller { time_nano: 1, ..caller(1) }, own);
-    assert_eq!(attributor.request_sent(caller(1), None), within(fragment, Evidence::Thread, LIKELY));
+    assert_eq!(
+        attributor.request_sent(caller(1), None),
+        within(fragment, Evidence::Thread, LIKELY)
+    );
 }
 
 /// With several requests at once, what the loop has read tells which a call is for.
