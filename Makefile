@@ -68,9 +68,9 @@ petclinic: build ## Spring Petclinic's microservices under the JVM agent (PETCLI
 	@test -n '$(PETCLINIC)' || { echo 'PETCLINIC is missing: name a checkout of github.com/spring-petclinic/spring-petclinic-microservices' >&2; exit 1; }
 	python3 tests/jvm/petclinic/petclinic.py --spanwise $(BINARY) $(PETCLINIC)
 
-BUILD := $(CARGO) build --release --locked -p spanwise
+BUILD_PROGRAM := $(CARGO) build --release --locked -p spanwise
 build: setup web $(HELPER) ## Build the program
-	$(BUILD)
+	$(BUILD_PROGRAM)
 
 # A smaller program, at the price of a longer build. The linker merges identical functions and packs
 # relocations, which requires glibc 2.36 or newer on the target.
@@ -111,7 +111,7 @@ lint: setup web/node_modules/.package-lock.json ## Formatting and lints; warning
 # Unit tests leave the program behind, built with assertions and overflow checks. The runs after
 # them take it as it is: the optimised build would be ten minutes more.
 test: unit ## Everything that must hold
-	$(MAKE) e2e browser BUILD='test -x $(BINARY)'
+	$(MAKE) e2e browser BUILD_PROGRAM='test -x $(BINARY)'
 
 # Property tests use the same cases every time; `make test-properties` uses random ones.
 unit: export PROPTEST_RNG_SEED := 20261122
