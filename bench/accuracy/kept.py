@@ -11,7 +11,8 @@ import score
 # Bytes of each message of HTTP/1 that are kept: the first line, and the end of the message.
 PAYLOAD_BYTES = 256
 # Names of `Runtime` in capture/protocols/src/process.rs. All others are "program".
-LANGUAGES = {"python": "cpython", "node": "nodejs", "go": "go", "java": "java"}
+LANGUAGES = {"python": "cpython", "grpcio": "cpython", "node": "nodejs", "grpcjs": "nodejs", "go": "go", "java": "java",
+             "netty": "java", "spring": "java"}
 
 
 def read(path):

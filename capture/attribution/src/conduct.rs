@@ -47,8 +47,9 @@ struct Awaited {
 #[derive(Debug, Default)]
 struct Thread {
     awaited: SmallVec<[Awaited; 1]>,
-    /// It has answered a request, and read nothing since.
+    /// It has answered a request, and read nothing since; and how often it had waited by then.
     has_answered: bool,
+    answered_sleeps: u32,
     /// How often it had waited when it read the answer to a call of its own that was made for
     /// no request, and nothing else since; 0: it has not.
     nobodys_since: u32,
@@ -161,8 +162,11 @@ impl Conduct {
 
     /// A thread that reads requests makes a call while it has none.
     pub(crate) fn called_without_request(&mut self, sender: Caller) {
-        // It may have left that to do until it had answered.
-        let is_rest = self.threads.get(&sender.thread).is_some_and(|thread| thread.has_answered);
+        // It may have left that to do until it had answered; after a wait, it is something else.
+        let is_rest = self
+            .threads
+            .get(&sender.thread)
+            .is_some_and(|thread| thread.has_answered && thread.answered_sleeps == sender.sleeps);
         // Where others answer, it may go on with what was read by those.
         if !is_rest && self.answers.is_clean() {
             self.otherwise();
@@ -186,6 +190,7 @@ impl Conduct {
             entry => entry.or_default(),
         };
         thread.has_answered = true;
+        thread.answered_sleeps = writer.sleeps;
         if thread.awaited.iter().any(|call| call.since_nano < writer.time_nano && call.serving) {
             let given_up = std::mem::take(&mut thread.awaited);
             for call in given_up {

@@ -185,6 +185,8 @@ pub(crate) struct Turns {
     firsts: Share,
     /// Requests for which something was done before the thread waited again.
     begun: Share,
+    /// Answers that were written without a wait after something was read.
+    prompt: Share,
 }
 
 /// Where so many open requests are counted.
@@ -345,11 +347,13 @@ impl Turns {
         }) else {
             // For what another thread has read, and its calls are likely to be like that; or
             // after a wait for nothing that is read, as for a timer.
-            if !alone {
-                answers.count([false; ORDERS.len()]);
+            match alone {
+                true => self.prompt.count(false),
+                false => answers.count([false; ORDERS.len()]),
             }
             return None;
         };
+        self.prompt.count(true);
         let causes = ORDERS.map(|order| thread.cause(at, order));
         let by_order = thread.causes(at);
         let likeliest = by_order.get(answers.order()).copied().flatten();
@@ -375,8 +379,12 @@ impl Turns {
             _ if order == BATCHED => None,
             Trust::Sure(_) => causes[order],
             Trust::Unknown => causes[order].filter(|_| is_alone),
-            // Neither order holds: only what was read just before may have led to it.
-            Trust::None => read.first().copied().filter(|_| is_alone),
+            // Neither order holds: only what was read just before may have led to it, unless
+            // answers come after timers as well.
+            Trust::None => {
+                let is_prompt = self.prompt.total() >= LEAST_ANSWERS && self.prompt.is_believed();
+                read.first().copied().filter(|_| is_alone && is_prompt)
+            }
         };
         let led = own.filter(|_| order != BATCHED).or(likely);
         thread.did(at, Some(fragment));
@@ -388,7 +396,7 @@ impl Turns {
         let answers = self.answers_at(open);
         let is_late = self.begun.total() >= LEAST_BEGUN && self.begun.right() < BEGUN_SHARE;
         match answers.trust() {
-            Trust::Sure(_) if is_late && answers.order() != BATCHED => Trust::None,
+            Trust::Sure(_) if is_late => Trust::None,
             trust => trust,
         }
     }
