@@ -23,11 +23,14 @@ use spanwise_capture_protocols::sessions::Exchange;
 use spanwise_model::Evidence;
 
 use super::lines::origin;
+use super::share::Share;
 use super::{Attributor, Maker, Trust, is_strand};
 
 /// How sure it is: who answers may have been asked to make a call in between for somebody
 /// whom it does not answer.
 const LIKELY: f32 = 0.95;
+/// Below, a call is not given to whoever has written it.
+const LEAST_SURE: f32 = 0.6;
 /// Calls are kept no longer after their answer, however long requests take.
 const MAX_NANO: u64 = 10_000_000_000;
 /// And no longer for what their answer leads to.
@@ -81,6 +84,8 @@ struct OfProcess {
     given_up: u32,
     /// Calls that were not kept for that.
     passed: u32,
+    /// Calls on connections with streams that one task seems to have made for itself.
+    own: Share,
 }
 
 /// The calls of all processes that nobody has claimed yet.
@@ -237,12 +242,32 @@ impl<E> PendingCalls<E> {
         }
         let read_nano = request.head_end.time_nano;
         let evidence = if writer.task == 0 { Evidence::Thread } else { Evidence::Task };
+        // Of calls that a task wrote to a connection with streams, and that wait for answers at the
+        // same time, most were others'.
+        let times = |id: u64| {
+            let exchange = &self.calls.get(&id)?.exchange;
+            let end = exchange.response_end.map_or(u64::MAX, |end| end.time_nano);
+            (exchange.request.stream != 0).then_some((exchange.request_start.time_nano, end))
+        };
+        let written: Vec<(u64, (u64, u64))> =
+            found.iter().filter_map(|(id, _)| Some((*id, times(*id)?))).collect();
+        let overlaps = |(id, (start, end)): &(u64, (u64, u64))| {
+            written.iter().any(|(other, (from, to))| other != id && from <= end && start <= to)
+        };
+        let shared: Vec<u64> =
+            written.iter().filter(|call| overlaps(call)).map(|(id, _)| *id).collect();
         for (id, since_nano) in found {
             let Some(mut held) = self.take(id) else { continue };
-            let is_claimed = since_nano >= read_nano;
+            let mut sure = LIKELY;
+            if held.exchange.request.stream != 0 {
+                let is_shared = shared.contains(&id);
+                let own = &mut self.processes.entry(writer.process).or_default().own;
+                own.count(!is_shared);
+                sure = if is_shared { 0.0 } else { LIKELY * own.right() };
+            }
+            let is_claimed = since_nano >= read_nano && sure >= LEAST_SURE;
             if is_claimed {
-                held.exchange.fragment =
-                    Fragment::Within { fragment, evidence, confidence: LIKELY };
+                held.exchange.fragment = Fragment::Within { fragment, evidence, confidence: sure };
             }
             self.count(writer.process, is_claimed);
             taken.push(held);
