@@ -208,7 +208,7 @@ export interface CauseEvidence {
   text: string;
   /** The usual value. */
   usual: number;
-  /** Milliseconds, calls for each run, or the share from 0 to 1 that failed. */
+  /** Milliseconds, calls for each run, or the share from 0 to 1 that failed or had retransmits. */
   value: number;
 }
 
@@ -221,7 +221,9 @@ export type CauseKind =
   /** Calls for each run of an operation. */
   | "calls"
   /** Failures that no failed call explains. */
-  | "errors";
+  | "errors"
+  /** Calls between two services that had retransmits. */
+  | "retransmits";
 
 /** A service that is suspected. */
 export interface CauseSuspect {
