@@ -22,7 +22,8 @@ use super::{counted, plan};
 use crate::trace::GatheredTraces;
 use crate::{Queries, QueryError};
 
-/// Parts of the time, of each of which the newest rows give exemplars, where the store counts.
+/// Parts of the time, of each of which the longest and the newest rows give exemplars, where the
+/// store counts.
 const EXEMPLAR_PARTS: i64 = 10;
 /// Rows of a page, where rows are evaluated.
 const PAGE_ROWS: usize = 250_000;
@@ -151,21 +152,26 @@ impl Queries {
         if asked.limits.exemplars > 0 && spans > 0 {
             let from = time.from_unix_nano;
             let length = time.to_unix_nano.saturating_sub(from) / EXEMPLAR_PARTS;
-            let rows = asked.limits.exemplars.div_ceil(EXEMPLAR_PARTS as usize);
+            // The slowest are looked for most, and others show what is usual.
+            let orders = [Order::LongestFirst, Order::NewestFirst];
+            let queries = EXEMPLAR_PARTS as usize * orders.len();
+            let rows = asked.limits.exemplars.div_ceil(queries);
             for part in 0..EXEMPLAR_PARTS {
                 let from_unix_nano = from.saturating_add(part * length);
                 let time = TimeRange {
                     from_unix_nano,
                     to_unix_nano: from_unix_nano.saturating_add(length),
                 };
-                for predicate in predicates {
+                for (predicate, order) in
+                    predicates.iter().flat_map(|predicate| orders.map(|order| (predicate, order)))
+                {
                     let query = RowQuery {
                         predicate: predicate.clone(),
                         time,
                         columns: looked.columns(),
                         keys: looked.keys(),
                         limit: rows,
-                        order: Order::NewestFirst,
+                        order,
                     };
                     for batch in self.store.find(&query).await? {
                         let mut reader = SpanReader::new(&batch, looked)?;
