@@ -175,6 +175,15 @@ impl Attributor {
         self.established.insert(connection, time_nano);
     }
 
+    /// A connection was established that this thread has begun.
+    pub fn connected(&mut self, opener: Caller) {
+        if let Some(state) = self.processes.get_mut(&opener.process)
+            && follows_turns(opener.task)
+        {
+            state.turns.connected(opener);
+        }
+    }
+
     /// Nothing will be heard of a connection any more.
     pub fn closed(&mut self, connection: u64) {
         self.established.remove(&connection);

@@ -23,6 +23,14 @@ impl Share {
         *if right { &mut self.right } else { &mut self.wrong } += 1.0;
     }
 
+    /// One that was taken for wrong was right.
+    pub(crate) fn mend(&mut self) {
+        if self.wrong >= 1.0 {
+            self.wrong -= 1.0;
+            self.right += 1.0;
+        }
+    }
+
     /// What was seen counts half; `false` where nothing is left of it.
     pub(crate) fn halve(&mut self) -> bool {
         self.right /= 2.0;

@@ -117,6 +117,8 @@ struct Thread {
     turns: VecDeque<Turn>,
     /// Of the causes since its last wait, those for which nothing was done yet.
     left: usize,
+    /// Connections that it has begun since then.
+    connected: usize,
 }
 
 /// Of answers looked at, those that were written when it was their request's turn, in each
@@ -248,8 +250,9 @@ impl Thread {
             }
             requests += 1;
         }
+        let left = self.left.saturating_sub(self.connected);
         for place in 0..requests {
-            begun.count(place >= self.left);
+            begun.count(place >= left);
         }
     }
 
@@ -280,7 +283,7 @@ impl Turns {
         let Caller { time_nano: read_nano, sleeps, .. } = reader;
         if thread.turns.back().is_some_and(|turn| turn.sleeps != sleeps) {
             thread.count_begun(&mut self.begun);
-            thread.left = 0;
+            (thread.left, thread.connected) = (0, 0);
         }
         thread.turns.push_back(Turn { read_nano, sleeps, causes: SmallVec::new(), done: 0 });
     }
@@ -307,6 +310,16 @@ impl Turns {
         {
             turn.causes.push(Cause { fragments, call });
             thread.left += 1;
+        }
+    }
+
+    /// A connection was established that the thread began, which is something that it did.
+    pub(crate) fn connected(&mut self, opener: Caller) {
+        let Some(thread) = self.by_thread.get_mut(&opener.thread) else { return };
+        match thread.turns.back() {
+            Some(turn) if turn.sleeps == opener.sleeps => thread.connected += 1,
+            // It has waited since, and was taken to have done nothing.
+            _ => self.begun.mend(),
         }
     }
 
@@ -547,16 +560,21 @@ mod tests {
     /// As where each second request waits for a timer first.
     #[test]
     fn where_requests_lead_to_nothing_in_their_turns_calls_are_not_made_in_them() {
-        for (late, trusted) in [(2, false), (100, true)] {
+        for (late, connects, trusted) in [(2, false, false), (100, false, true), (2, true, true)] {
             let mut turns = proven(30);
             for request in 100..160 {
                 let (time_nano, sleeps) = (10 * request, request as u32);
                 read(&mut turns, at(time_nano, sleeps), request);
                 if request % late != 0 {
                     turns.called(at(time_nano + 1, sleeps), [request; KNOWN_ORDERS]);
+                } else if connects {
+                    // It may be established at once, or when something else was read.
+                    let waited = (request % 4 == 0) as u32;
+                    turns.connected(at(time_nano + 1, sleeps - waited));
                 }
             }
-            assert_eq!(matches!(turns.trust(OPEN), Trust::Sure(_)), trusted, "{late}");
+            let is_sure = matches!(turns.trust(OPEN), Trust::Sure(_));
+            assert_eq!(is_sure, trusted, "{late} {connects}");
         }
     }
 

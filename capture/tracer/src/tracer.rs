@@ -23,7 +23,7 @@ use crate::common::Common;
 use crate::connections::Connection;
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
-use crate::event::{Closed, Command, Data, Datagram, Event, Opened, Role, Task, Thread};
+use crate::event::{Closed, Command, Data, Datagram, Event, Opened, Role, Task, Thread, connector};
 use crate::sampling::{Sampler, Sampling};
 use crate::shown_keys::ShownKeys;
 use crate::spans::{self, Ends, Passages, Unknown};
@@ -395,6 +395,8 @@ impl Tracer {
         self.connections.insert(opened.connection, connection);
         if accepted {
             self.common.attributor.accepted(opened.connection, opened.time_nano);
+        } else if let Some(opener) = connector(opened) {
+            self.common.attributor.connected(opener);
         }
         self.keep_bounds();
     }
