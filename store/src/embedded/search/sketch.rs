@@ -76,13 +76,13 @@ impl OwnLinks {
         let as_sent = layout::assembled_as_sent(follows)?;
         let first = shapes.first().unwrap_or(0);
         let mut own = Self::default();
-        for shape in 0..shapes.rows().num_rows() {
+        for (shape, is_as_sent) in as_sent.into_iter().enumerate() {
             let by_ids = by_ids.is_valid(shape) && by_ids.value(shape);
             let has_evidence = evidence.is_valid(shape);
             if !(of_sdk.is_valid(shape) && of_sdk.value(shape)) || has_evidence && !by_ids {
                 continue;
             }
-            let ranges = match (as_sent[shape], has_evidence) {
+            let ranges = match (is_as_sent, has_evidence) {
                 (true, _) => &mut own.found,
                 (false, false) => &mut own.perhaps,
                 (false, true) => continue,
