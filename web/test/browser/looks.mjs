@@ -23,8 +23,9 @@ const smallTargets = (page) =>
   page.evaluate((least) => {
     const all = document.querySelectorAll("a[href], button, input, select, summary");
     return [...all].flatMap((one) => {
-      const box = one.getBoundingClientRect();
-      const hidden = box.width === 0 || one.closest("[aria-hidden=true]") || one.disabled;
+      // A click on its label does what one on a box to tick does.
+      const box = (one.closest("label") ?? one).getBoundingClientRect();
+      const hidden = !one.checkVisibility() || one.closest("[aria-hidden=true]") || one.disabled;
       // A link within a sentence is as high as its line of text. A box of the flame graph is as
       // wide as its span is long, and one of the tree map as its time; the lists of spans and of
       // operations lead to the same spans (WCAG 2.2, 2.5.8).
