@@ -115,7 +115,7 @@ test: unit ## Everything that must hold
 
 # Property tests use the same cases every time; `make test-properties` uses random ones.
 unit: export PROPTEST_RNG_SEED := 20261122
-unit: setup web/node_modules/.package-lock.json $(HELPER) ## Unit, property, contract and recorded-stream tests
+unit: setup web $(HELPER) ## Unit, property, contract and recorded-stream tests
 	$(CHECKED) $(CARGO) test --release --workspace --locked
 	cd web && npm test
 	$(MAKE) -C agents/native test BUILD=$(CURDIR)/target/native
