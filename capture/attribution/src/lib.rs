@@ -781,8 +781,10 @@ impl ProcessState {
             return Fragment::None;
         }
         let sort = self.sort(sender, opener, call.sort());
+        let is_late = self.threads_shared && follows_turns(sender.task) && self.turns.is_late();
         match (self.background.whose(origin(&sender), sort, candidates, LIKELY), candidates) {
-            (Whose::Nobodys, _) => Fragment::None,
+            // A loop that puts off what it does calls late for requests, too.
+            (Whose::Nobodys, _) if !is_late => Fragment::None,
             (Whose::Request(sure), 1) => self
                 .open
                 .any()

@@ -407,11 +407,15 @@ impl Turns {
     /// What its answers say of the process's turns, while so many requests are open.
     pub(crate) fn trust(&self, open: usize) -> Trust {
         let answers = self.answers_at(open);
-        let is_late = self.begun.total() >= LEAST_BEGUN && self.begun.right() < BEGUN_SHARE;
         match answers.trust() {
-            Trust::Sure(_) if is_late => Trust::None,
+            Trust::Sure(_) if self.is_late() => Trust::None,
             trust => trust,
         }
+    }
+
+    /// Whether the loop is known to do nothing for many requests before it waits again.
+    pub(crate) fn is_late(&self) -> bool {
+        self.begun.total() >= LEAST_BEGUN && self.begun.right() < BEGUN_SHARE
     }
 
     /// The answers that count where so many are open: what holds with more, holds with fewer.
