@@ -590,7 +590,7 @@ impl Attribution for Attributor {
                 state.conduct.called_without_request(sender);
             }
             if !reads && state.conduct.goes_on_for_nobody(sender) {
-                state.count(sender, opener, call);
+                state.count(sender, call);
                 return Fragment::None;
             }
             if let Some(found) = state.of_thread(sender, lost_nano) {
@@ -743,30 +743,34 @@ impl ProcessState {
         made_for.filter(|fragment| self.open.has_fragment(*fragment))
     }
 
-    /// The sort of a call. What an event loop does in the turn of an open request and what it does
-    /// after timers are two sorts.
-    fn sort(&self, sender: Caller, opener: Option<Caller>, sort: u64) -> u64 {
+    /// A call with the sort that it is counted as. What an event loop does in the turn of an open
+    /// request and what it does after timers are two sorts.
+    fn sorted(&self, sender: Caller, opener: Option<Caller>, call: Call) -> Call {
         if !self.threads_shared || !follows_turns(sender.task) {
-            return sort;
+            return call;
         }
         let causes = self.turns.causes(opener.unwrap_or(sender));
         let is_in_turn = causes
             .iter()
             .flatten()
             .any(|found| self.turns.is_unled(*found) || self.open.has_fragment(*found));
-        if is_in_turn { sort } else { sort ^ LATE }
+        match call {
+            _ if is_in_turn => call,
+            Call::New(sort) => Call::New(sort ^ LATE),
+            Call::Again(sort) => Call::Again(sort ^ LATE),
+        }
     }
 
-    fn count(&mut self, sender: Caller, opener: Option<Caller>, call: Call) {
+    fn count(&mut self, sender: Caller, call: Call) {
         if let Call::New(sort) = call {
-            let sort = self.sort(sender, opener, sort);
             self.background.called(origin(&sender), sort, self.open.count(), sender.time_nano);
         }
     }
 
     /// Of no request, as far as its task tells; it may have been given the work.
     fn nobodys(&mut self, sender: Caller, opener: Option<Caller>, call: Call) -> Fragment {
-        self.count(sender, opener, call);
+        let call = self.sorted(sender, opener, call);
+        self.count(sender, call);
         match self.open.count() {
             0 => Fragment::None,
             candidates => Fragment::Ambiguous { candidates },
@@ -775,14 +779,15 @@ impl ProcessState {
 
     /// The only request that is open, unless calls of that kind are made for none as often.
     fn sole(&mut self, sender: Caller, opener: Option<Caller>, call: Call) -> Fragment {
-        self.count(sender, opener, call);
+        let call = self.sorted(sender, opener, call);
+        self.count(sender, call);
         let candidates = self.open.count();
         if candidates == 0 {
             return Fragment::None;
         }
-        let sort = self.sort(sender, opener, call.sort());
         let is_late = self.threads_shared && follows_turns(sender.task) && self.turns.is_late();
-        match (self.background.whose(origin(&sender), sort, candidates, LIKELY), candidates) {
+        match (self.background.whose(origin(&sender), call.sort(), candidates, LIKELY), candidates)
+        {
             // A loop that puts off what it does calls late for requests, too.
             (Whose::Nobodys, _) if !is_late => Fragment::None,
             (Whose::Request(sure), 1) => self

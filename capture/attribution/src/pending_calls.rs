@@ -16,7 +16,7 @@
 //! What a loop's turns say (`turns.rs`) is kept as well, until its answers tell
 //! whether they are to be trusted.
 
-use ahash::AHashMap;
+use ahash::{AHashMap, AHashSet};
 use spanwise_capture_protocols::attribution::{Caller, Fragment};
 use spanwise_capture_protocols::bytes::Mark;
 use spanwise_capture_protocols::sessions::Exchange;
@@ -249,13 +249,22 @@ impl<E> PendingCalls<E> {
             let end = exchange.response_end.map_or(u64::MAX, |end| end.time_nano);
             (exchange.request.stream != 0).then_some((exchange.request_start.time_nano, end))
         };
-        let written: Vec<(u64, (u64, u64))> =
-            found.iter().filter_map(|(id, _)| Some((*id, times(*id)?))).collect();
-        let overlaps = |(id, (start, end)): &(u64, (u64, u64))| {
-            written.iter().any(|(other, (from, to))| other != id && from <= end && start <= to)
-        };
-        let shared: Vec<u64> =
-            written.iter().filter(|call| overlaps(call)).map(|(id, _)| *id).collect();
+        let mut written: Vec<(u64, u64, u64)> = found
+            .iter()
+            .filter_map(|(id, _)| times(*id).map(|(from, to)| (from, to, *id)))
+            .collect();
+        written.sort_unstable();
+        let (mut shared, mut longest) = (AHashSet::new(), None::<(u64, u64)>);
+        for (from, to, id) in written {
+            if let Some((until, other)) = longest
+                && from <= until
+            {
+                shared.extend([id, other]);
+            }
+            if longest.is_none_or(|(until, _)| to > until) {
+                longest = Some((to, id));
+            }
+        }
         for (id, since_nano) in found {
             let Some(mut held) = self.take(id) else { continue };
             let mut sure = LIKELY;
