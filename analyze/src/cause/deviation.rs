@@ -26,28 +26,29 @@ impl Deviation {
         if others.len() < 3 {
             return None;
         }
-        let usual = median(others);
-        let mut distances: Vec<f64> = others.iter().map(|other| (other - usual).abs()).collect();
-        let spread = NORMAL * median(&mut distances);
+        let (usual, spread) = usual_and_spread(others);
         let scale = spread + floor.share * usual.abs() + floor.least + error;
         Some(Self { value, usual, score: (value - usual) / scale })
     }
-}
 
-impl Deviation {
     /// A share of `count` that is `hits` of them. Few hits where there are none usually are judged
     /// as counts, whose square roots vary alike whatever their size (Anscombe, 1948).
     pub(super) fn of_hits(hits: f64, count: f64, others: &mut [f64], floor: Floor) -> Option<Self> {
         if others.len() < 3 || count <= 0.0 {
             return None;
         }
-        let usual = median(others);
-        let mut distances: Vec<f64> = others.iter().map(|other| (other - usual).abs()).collect();
-        let spread = NORMAL * median(&mut distances);
+        let (usual, spread) = usual_and_spread(others);
         let most = usual + spread + floor.share * usual + floor.least;
         let root = |hits: f64| (hits + 3.0 / 8.0).sqrt();
         Some(Self { value: hits / count, usual, score: 2.0 * (root(hits) - root(most * count)) })
     }
+}
+
+/// The median, and a standard deviation that a few extreme values do not move. Sorts them.
+fn usual_and_spread(values: &mut [f64]) -> (f64, f64) {
+    let usual = median(values);
+    let mut distances: Vec<f64> = values.iter().map(|value| (value - usual).abs()).collect();
+    (usual, NORMAL * median(&mut distances))
 }
 
 /// The median; 0 if there are no values. Sorts them.
